@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs on the board. Python 3.9, nothing of the host packages."""

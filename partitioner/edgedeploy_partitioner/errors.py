@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong while planning, and the exit code each one stands for.
+
+    PlanningError
+    ├── InputError            2   bad input or usage
+    │   └── MalformedModel    2   the bytes are not a readable .tflite model
+    ├── NotDeployable         3   a good model that this board cannot take
+    └── GateFailed            1   a limit the user set is exceeded
+
+Every message is one line: what, where, what to do.
+"""
+
+from __future__ import annotations
+
+
+class PlanningError(Exception):
+    """Base of every error this package raises on purpose."""
+
+    exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InputError(PlanningError):
+    """Unusable input: a file, an option or a name."""
+
+    exit_code = 2
+
+
+class MalformedModel(InputError):
+    """The bytes are not a readable model. ``where`` names the object, ``offset`` the byte in the file."""
+
+    def __init__(self, where: str, offset: int, problem: str) -> None:
+        super().__init__(f"{where} at byte {offset}: {problem}")
+        self.where = where
+        self.offset = offset
+        self.problem = problem
+
+
+class NotDeployable(PlanningError):
+    """The model is readable and this board, runtime or limit cannot take it."""
+
+    exit_code = 3
+
+
+class GateFailed(PlanningError):
+    """A gate the user asked for (``--fail-on``, a limit) did not hold."""
+
+    exit_code = 1

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan, schema ``edgedeploy.plan/1``: frozen values and their JSON, byte for byte the same every time.
+
+Times are integer nanoseconds here (``_ns``) and microseconds with three decimals in JSON (``_us``),
+so sums are exact on both sides. Tensors are ids, ops are indices in the file as given.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+import msgspec
+
+from edgedeploy_partitioner.errors import InputError
+
+SCHEMA = "edgedeploy.plan/1"
+
+Status = Literal["supported", "refused", "unknown"]
+Provenance = Literal["measured", "calibrated", "analytical"]
+Bound = Literal["compute", "memory", "overhead"]
+XnnpackMode = Literal["default", "off", "switch"]
+
+
+def _json_name(name: str) -> str:
+    return name[:-3] + "_us" if name.endswith("_ns") else name
+
+
+class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=_json_name):
+    """Base of everything in a plan."""
+
+
+class Tool(Value, frozen=True):
+    version: str
+
+
+class ModelInput(Value, frozen=True):
+    name: str
+    sha256: str
+    bytes: int
+    dtype_class: str
+    fingerprints: tuple[str, ...]
+    """One per subgraph of the model to ship."""
+
+
+class BoardInput(Value, frozen=True):
+    name: str
+    profile_sha256: str
+    stack: str | None
+
+
+class RuntimeInput(Value, frozen=True):
+    name: str
+    version: str
+    xnnpack: XnnpackMode
+
+
+class TableInput(Value, frozen=True):
+    sha256: str
+    sdk_version: str
+
+
+class Options(Value, frozen=True):
+    threads: int
+    cpus: str
+    memory_limit_bytes: int | None
+    max_partitions: int | None
+    force: tuple[str, ...]
+    forbid: tuple[str, ...]
+    assume_unknown: Literal["refused", "supported"]
+    signature: str | None
+    input_shapes: dict[str, tuple[int, ...]]
+
+
+class Inputs(Value, frozen=True):
+    """Everything the plan depends on: the same inputs give the same bytes."""
+
+    model: ModelInput
+    board: BoardInput
+    runtime: RuntimeInput
+    tables: dict[str, TableInput]
+    kernels_sha256: str
+    measurements_sha256: str | None
+    options: Options
+
+
+class Solver(Value, frozen=True):
+    """``optimal``: the plan equals the program's bound on ``order`` and is a fixed point of solve and replay."""
+
+    status: Literal["optimal", "bounded"]
+    objective_ns: int
+    lower_bound_ns: int
+    order: str
+    orders_tried: tuple[str, ...]
+
+
+class Predicted(Value, frozen=True):
+    latency_ns: int
+    low_ns: int
+    high_ns: int | None
+    cold_start_ns: int | None
+    optimistic_ns: int | None
+    """Latency of the plan if every unknown verdict turned out supported; None when there is none."""
+    ops_to_probe: tuple[tuple[int, int], ...]
+    """(subgraph, op) whose unknown verdict would change the plan."""
+
+
+class Baseline(Value, frozen=True):
+    latency_ns: int
+    peak_bytes: int | None
+    partitions: int
+
+
+class Baselines(Value, frozen=True):
+    all_cpu: Baseline
+    stock_delegate: Baseline | None
+
+
+class BackendUse(Value, frozen=True):
+    name: str
+    library: str | None
+    options: dict[str, str]
+    sdk_version: str | None
+
+
+class CandidateEntry(Value, frozen=True):
+    """One way to run an op, with the verdict on it."""
+
+    backend: str
+    kernel: str
+    layout: str
+    verdict: Status
+    reason: str
+    rule: str
+    source: str
+    sdk_version: str | None
+    predicted_ns: int | None
+    low_ns: int | None
+    high_ns: int | None
+    provenance: Provenance | None
+
+
+class OpEntry(Value, frozen=True):
+    subgraph: int
+    index: int
+    op: str
+    custom_code: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    folded: bool
+    backend: str
+    kernel: str
+    variant: str | None
+    layout: str
+    partition: int | None
+    segment: int | None
+    predicted_ns: int
+    low_ns: int
+    high_ns: int | None
+    provenance: Provenance
+    bound: Bound
+    macs: int
+    bytes: int
+    candidates: tuple[CandidateEntry, ...]
+
+
+class Partition(Value, frozen=True):
+    """One delegate node of TFLite."""
+
+    id: int
+    subgraph: int
+    delegate: str
+    segments: tuple[int, ...]
+    handover_ns: int
+
+
+class Segment(Value, frozen=True):
+    """A run of ops on one backend inside a partition; ``ops`` in execution order."""
+
+    id: int
+    partition: int
+    backend: str
+    layout: str
+    ops: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    handover_ns: int
+
+
+class Transition(Value, frozen=True):
+    subgraph: int
+    tensor: int
+    kind: Literal["enter", "leave", "internal"]
+    partition: int
+    layout_from: str
+    layout_to: str
+    bytes: int
+    predicted_ns: int
+    low_ns: int
+    high_ns: int | None
+    provenance: Provenance
+
+
+class SubgraphUse(Value, frozen=True):
+    """How a subgraph counts in the sum: ``times`` per inference (0: the cheaper branch, run once, or unused)."""
+
+    index: int
+    name: str
+    role: Literal["main", "branch", "condition", "body", "call_once", "decomposition", "unused"]
+    times: int
+    order: tuple[int, ...]
+    """Op indices in execution order, folded ops left out unless the runtime runs them."""
+
+
+class TimelineStep(Value, frozen=True):
+    subgraph: int
+    op: int | None
+    partition: int | None
+    live_bytes: int
+
+
+class Memory(Value, frozen=True):
+    """Named lines; a line that is not modelled is null. ``peak_bytes`` is their sum without ``baseline_bytes``."""
+
+    arena_bytes: int
+    arena_exact: bool
+    persistent_bytes: int | None
+    packed_bytes: int | None
+    delegate_internal_bytes: int | None
+    npu_pool_bytes: int | None
+    handover_bytes: int | None
+    model_bytes: int
+    peak_bytes: int
+    peak_low_bytes: int
+    peak_high_bytes: int | None
+    baseline_bytes: int | None
+    peak_op: tuple[int, int] | None
+    peak_tensors: tuple[int, ...]
+    lowest_arena_bytes: int | None
+    timeline: tuple[TimelineStep, ...]
+
+
+class Warn(Value, frozen=True):
+    code: str
+    message: str
+    op: tuple[int, int] | None = None
+
+
+class Plan(Value, frozen=True):
+    schema: Literal["edgedeploy.plan/1"]
+    tool: Tool
+    inputs: Inputs
+    solver: Solver
+    predicted: Predicted
+    baselines: Baselines
+    backends: tuple[BackendUse, ...]
+    subgraphs: tuple[SubgraphUse, ...]
+    ops: tuple[OpEntry, ...]
+    partitions: tuple[Partition, ...]
+    segments: tuple[Segment, ...]
+    transitions: tuple[Transition, ...]
+    overhead_ns: int
+    memory: Memory
+    warnings: tuple[Warn, ...]
+
+
+def to_json(plan: Value) -> bytes:
+    """The plan (or any part of it) as indented JSON with a final newline. Deterministic."""
+    text = json.dumps(builtins(plan), indent=1, ensure_ascii=False, allow_nan=False)
+    return text.encode() + b"\n"
+
+
+def builtins(value: Value) -> Any:
+    """``value`` as dicts, lists and numbers, times in microseconds."""
+    return _scale(msgspec.to_builtins(value), lambda ns: ns / 1000)
+
+
+def from_json(data: bytes | str, where: str = "plan") -> Plan:
+    """Read a plan. Raises :class:`InputError` naming the key that is missing, unknown or of the wrong type."""
+    try:
+        raw = json.loads(data)
+        return msgspec.convert(_scale(raw, lambda us: round(us * 1000)), type=Plan, strict=True)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise InputError(f"{where}: not a plan of schema {SCHEMA}: {error}") from None
+
+
+def _scale(value: Any, convert: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {k: _scale(v, convert, str(k)) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_scale(v, convert) for v in value]
+    if key.endswith("_us") and value is not None:
+        return convert(value)
+    return value
