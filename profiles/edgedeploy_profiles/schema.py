@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import msgspec
@@ -24,6 +25,10 @@ class Quantity(Value, frozen=True):
     low: float | None = None
     high: float | None = None
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.lowest <= self.value <= self.highest < math.inf:
+            raise ValueError(f"expected 0 <= low <= value <= high, got {self.low}, {self.value}, {self.high}")
+
     @property
     def lowest(self) -> float:
         return self.value if self.low is None else self.low
@@ -36,20 +41,13 @@ class Quantity(Value, frozen=True):
 # --- cores/*.toml: what one kind of CPU core does per cycle ----------
 
 
-class OpRate(Value, frozen=True):
-    """CPU cost of one class of ops on one core: ``max(work / rate, bytes / bandwidth) + overhead``.
-
-    ``macs_per_cycle`` for classes counted in multiply-accumulates, ``elements_per_cycle`` (output elements) for
-    the others; exactly one of them. ``threaded`` false: one thread whatever is asked for.
-    """
-
-    threaded: bool
-    macs_per_cycle: Quantity | None = None
-    elements_per_cycle: Quantity | None = None
-
-
 class Core(Value, frozen=True):
-    """One CPU core type. ``rates[kernel][op_class][dtype]``; kernel is ``xnnpack`` or ``builtin``."""
+    """One CPU core type.
+
+    Ops that multiply are priced by ``macs_per_cycle[kernel][op_class][dtype]`` (one thread, large shapes), all
+    others by instructions per output element (``costs/cpu-kernels.toml``) and ``ipc``. ``kernel`` is ``xnnpack`` or
+    ``builtin``.
+    """
 
     schema: Literal["edgedeploy.core/1"]
     name: str
@@ -57,11 +55,26 @@ class Core(Value, frozen=True):
     sources: dict[str, str]
     isa: dict[str, bool]
     ipc: Quantity
+    """Instructions per cycle on vector code that hits the cache."""
     op_overhead_us: dict[str, Quantity]
     """Fixed time per op, by kernel."""
     thread_efficiency: Quantity
-    """Speed-up per added thread: n threads run 1 + (n - 1) * efficiency times as fast."""
-    rates: dict[str, dict[str, dict[str, OpRate]]]
+    """n threads run 1 + (n - 1) * efficiency times as fast."""
+    macs_per_cycle: dict[str, dict[str, dict[str, Quantity]]]
+
+
+class KernelCosts(Value, frozen=True):
+    """CPU kernels of the stock runtime: ``instructions[kernel][op or class][dtype]`` per output element."""
+
+    schema: Literal["edgedeploy.kernel-costs/1"]
+    sources: dict[str, str]
+    classes: dict[str, tuple[str, ...]]
+    """Op class -> TFLite ops, for ops without a row of their own."""
+    per_input: tuple[str, ...]
+    """Ops whose work goes with the elements of their largest input."""
+    threaded: dict[str, tuple[str, ...]]
+    """Ops that use more than one thread, by kernel; ``*`` is all."""
+    instructions: dict[str, dict[str, dict[str, Quantity]]]
 
 
 # --- boards/*.toml ----------
@@ -77,6 +90,10 @@ class Cluster(Value, frozen=True):
     """What one core of the cluster can move, read plus written bytes."""
     l1d_bytes: int | None = None
     l2_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.cpus or min(self.cpus) < 0 or len(set(self.cpus)) < len(self.cpus):
+            raise ValueError(f"expected distinct CPU numbers in cpus, got {list(self.cpus)}")
 
 
 class Ram(Value, frozen=True):
@@ -112,46 +129,80 @@ class Board(Value, frozen=True):
     stacks: dict[str, Stack]
     """In order of preference; the first is the default for ``--npu``."""
     default_runtime: str
+    """``NAME==VERSION`` of a ``runtimes/*.toml`` file."""
     software: dict[str, str] = {}
     """Usual OS, kernel, Python and libc, for people."""
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        cpus = [cpu for cluster in self.clusters for cpu in cluster.cpus]
+        if not cpus or len(set(cpus)) < len(cpus):
+            raise ValueError("expected at least one cluster, and no CPU in two of them")
 
 
 # --- backends/*.toml: support tables ----------
 
 
-class Rule(Value, frozen=True):
-    """One row of a support table: a TFLite op and what must hold for it.
+class Requirement(Value, frozen=True):
+    """What must hold for every op of the back end: predicates by name with their numbers."""
 
-    ``maps_to`` is what the op becomes on the NPU; ``kernel`` which of the back end's kernels runs it;
-    ``require`` are predicates by name with their numbers, all of which must hold. Several rows of one op are
-    alternatives, tried in order.
+    require: dict[str, Any]
+    source: str
+    otherwise: Literal["refused", "unknown"] = "refused"
+    """What to say when it does not hold; ``unknown`` where nobody has written it down."""
+    kernels: tuple[str, ...] = ()
+    """Only for these kernels; empty for all."""
+
+
+class Rule(Value, frozen=True):
+    """One row of a support table: TFLite ops and what must hold for them.
+
+    ``maps_to`` is what each op becomes on the NPU, e.g. ``{ CONV_2D = "Conv" }``; ``kernel`` which of the back end's
+    kernels runs it; ``require`` are predicates by name with their numbers, all of which must hold. Several rows of
+    one op are alternatives, tried in order until one is supported.
     """
 
-    op: str
-    maps_to: str
+    maps_to: dict[str, str]
     source: str
     kernel: str = "npu"
     require: dict[str, Any] = {}
     verdict: Literal["supported", "unknown"] = "supported"
     """What to say when everything holds; ``unknown`` where the table gives no limits."""
     note: str = ""
+    """Why the row does not support more; shown with every verdict on it that is not ``supported``."""
+    sdk_version: str = ""
+    """The version this row was seen on, when it is not the table's."""
     socs: tuple[str, ...] = ()
     """Only for these SoCs; empty for all of the table."""
 
 
 class Refusal(Value, frozen=True):
-    """Ops that the table is known to refuse, with the reason in words."""
+    """Ops that are known not to run, with the reason in words."""
 
     ops: tuple[str, ...]
     reason: str
     source: str
+    sdk_version: str = ""
+    socs: tuple[str, ...] = ()
+
+
+class TransposeBound(Value, frozen=True):
+    """One bound on one permutation, in the vendor's axis order: the product of the sizes of the named axes is
+    ``less_than`` a number or a ``multiple_of`` one. A permutation without a row is not supported."""
+
+    perm: tuple[int, ...]
+    product: str = ""
+    less_than: int | None = None
+    multiple_of: int | None = None
+    dtype: str = ""
+    """Only for this computed type; empty for all."""
 
 
 class Backend(Value, frozen=True):
     schema: Literal["edgedeploy.backend/1"]
     name: str
     title: str
+    """How people call it; reasons say "<title> needs …"."""
     sdk_version: str
     sources: dict[str, str]
     delegate: str
@@ -160,29 +211,52 @@ class Backend(Value, frozen=True):
     cost_model: str
     """Name of the cost model that prices this back end."""
     kernels: tuple[str, ...]
+    """The first is the NPU itself."""
     layouts: dict[str, str]
-    """Native layout by element type, e.g. ``int8 = "NC1HWC2/16"``."""
+    """Native layout by computed type, e.g. ``int8 = "NC1HWC2/16"``."""
     socs: tuple[str, ...]
     rules: tuple[Rule, ...]
+    every_op: tuple[Requirement, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    computes_as: dict[str, str] = {}
+    """Type the NPU computes in, where it is not the tensor's own, e.g. ``float32 = "float16"``."""
     vendor_axes: str = "NHWC"
     """Axis order the vendor's rules are written in, e.g. ``NCHW``."""
-    transposes: tuple[dict[str, Any], ...] = ()
+    transposes: tuple[TransposeBound, ...] = ()
     hardware_note: str = ""
+
+    def __post_init__(self) -> None:
+        if sorted(self.vendor_axes) != sorted("NHWC"):
+            raise ValueError(f"expected vendor_axes to order N, H, W and C, got {self.vendor_axes!r}")
+        if not self.kernels:
+            raise ValueError("expected at least one kernel")
+        for i, rule in enumerate(self.rules):
+            if rule.kernel not in self.kernels:
+                raise ValueError(f"rules[{i}].kernel {rule.kernel!r} is not in kernels {list(self.kernels)}")
 
 
 # --- runtimes/*.toml: what XNNPACK takes ----------
 
 
-class CensusRow(Value, frozen=True):
-    """One observation: single-op models with this key, and what XNNPACK did with them.
+Allowed = tuple[bool | int | str, ...] | dict[Literal["min", "max"], float]
+"""Values of a feature, or the ends of a range; an end that is missing is open."""
 
-    ``takes``: claims and runs; ``leaves``: does not claim; ``fails``: claims, then refuses to prepare.
+
+class CensusRow(Value, frozen=True):
+    """What XNNPACK does with one op in some circumstances, generalised from single-op models it was shown.
+
+    ``takes``: claims and runs; ``leaves``: does not claim; ``fails``: claims, then refuses to prepare or run, and
+    the model with it; ``unpacks``: turns a constant into a constant by itself, if it takes all that read it.
+
+    ``types``: element types of operands, ``float32 int8 -> float32`` with repetitions written once and ``-`` for an
+    absent one; empty for any. ``when``: by feature of the op either the values or ``{min, max}`` that were seen;
+    a feature that is not named makes no difference. The first row that fits decides.
     """
 
     op: str
-    verdict: Literal["takes", "leaves", "fails"]
-    when: dict[str, Any] = {}
+    verdict: Literal["takes", "leaves", "fails", "unpacks"]
+    types: tuple[str, ...] = ()
+    when: dict[str, Allowed] = {}
 
 
 class Runtime(Value, frozen=True):
@@ -200,3 +274,6 @@ class Runtime(Value, frozen=True):
     custom_kernels: tuple[str, ...]
     """Custom ops the runtime registers by itself."""
     graph_rules: dict[str, bool] = {}
+    """``unpacks_with_all_readers``: what ``unpacks`` is claimed only together with every op that reads it.
+    ``dynamic_keeps_out``: an op with a tensor of no fixed size is left. ``all_subgraphs``: branches, bodies and
+    conditions are looked at like the main subgraph. ``skips_decompositions``: the subgraph a composite stands for is not."""

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU cost of an op with the stock runtime's kernels, ``xnnpack`` or ``builtin``, on one cluster of a board."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgedeploy_partitioner.cost.ranges import Cost, Range, gb_s_us, roofline
+from edgedeploy_partitioner.graph import DType, Graph, Op, Tensor
+from edgedeploy_partitioner.work import Work, multiplied, work
+from edgedeploy_profiles.schema import Board, Cluster, Core, KernelCosts, Quantity
+
+_FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+
+
+@dataclass(frozen=True)
+class CpuCost:
+    """Prices ops on ``cluster``. Times scale with ``threads`` where the kernel uses them."""
+
+    board: Board
+    cluster: Cluster
+    core: Core
+    kernels: KernelCosts
+    threads: int
+
+    def op(self, graph: Graph, op: Op, kernel: str) -> Cost:
+        """Time of one run of ``op``; ``kernel`` is ``xnnpack`` or ``builtin``."""
+        done = work(graph, op)
+        compute = self._cycles(graph, op, kernel, done).over(self._cycles_per_us(self._threads(op, kernel)))
+        return roofline(
+            overhead_us=Range.of(self.core.op_overhead_us[kernel]),
+            compute_us=compute,
+            memory_us=gb_s_us(done.bytes, self._bandwidth(self._threads(op, kernel))),
+        )
+
+    def _threads(self, op: Op, kernel: str) -> int:
+        threaded = self.kernels.threaded[kernel]
+        return self.threads if "*" in threaded or op.name in threaded else 1
+
+    def _cycles_per_us(self, threads: int) -> Range:
+        efficiency = Range.of(self.core.thread_efficiency)
+        speedup = Range.exact(1.0).plus(efficiency.times(threads - 1))
+        return Range.of(self.cluster.clock_ghz).times(1000).times(speedup)
+
+    def _bandwidth(self, threads: int) -> Range:
+        one, all_cores = Range.of(self.cluster.bandwidth_gb_s), Range.of(self.board.ram.bandwidth_gb_s)
+        shared = Range(*(min(threads * a, max(a, b)) for a, b in zip(one, all_cores, strict=True)))
+        # What fits into the last cache level moves faster than RAM; how much fits is not modelled.
+        return Range(shared.value, shared.low, shared.high * 2)
+
+    def _cycles(self, graph: Graph, op: Op, kernel: str, done: Work) -> Range:
+        if done.macs:
+            rate = self._mac_rate(kernel, _mac_class(op), _arithmetic(graph, op))
+            return Range.exact(done.macs).over(rate)
+        instructions = Range.of(self._instructions(kernel, op, _data_type(graph, op)))
+        return instructions.times(self._elements(graph, op)).over(Range.of(self.core.ipc))
+
+    def _mac_rate(self, kernel: str, op_class: str, dtype: str) -> Range:
+        """The row of the core's table; an unlisted type runs like the slowest listed one, and no faster than any."""
+        rates = self.core.macs_per_cycle[kernel][op_class]
+        if dtype in rates:
+            return Range.of(rates[dtype])
+        slowest = min(rates.values(), key=lambda rate: rate.value)
+        return Range(slowest.value, slowest.lowest / 10, slowest.highest)
+
+    def _instructions(self, kernel: str, op: Op, dtype: str) -> Quantity:
+        table = self.kernels.instructions[kernel]
+        classes = (name for name, members in self.kernels.classes.items() if op.name in members)
+        for key in (op.name, *classes, "other"):
+            row = table.get(key, {})
+            found = row.get(dtype) or row.get("any")
+            if found is not None:
+                return found
+        raise KeyError(f"{kernel}.other.any")
+
+    def _elements(self, graph: Graph, op: Op) -> int:
+        ids = op.inputs if op.name in self.kernels.per_input else op.outputs
+        tensors = _tensors(graph, op, ids)
+        return max((max(t.elements, 0) for t in tensors), default=0) if ids is op.inputs else sum(
+            max(t.elements, 0) for t in tensors
+        )
+
+
+def _tensors(graph: Graph, op: Op, ids: tuple[int, ...]) -> tuple[Tensor, ...]:
+    tensors = graph.subgraphs[op.subgraph].tensors
+    return tuple(tensors[t] for t in ids if t >= 0)
+
+
+def _mac_class(op: Op) -> str:
+    return "depthwise" if op.code == "DEPTHWISE_CONV_2D" else "conv"
+
+
+def _arithmetic(graph: Graph, op: Op) -> str:
+    """The row of the table: ``int8``, ``uint8``, ``int16``, ``hybrid`` or ``float32``."""
+    position = multiplied(op)
+    if position is None:
+        return "float32"
+    data = graph.tensor(op.subgraph, op.inputs[position[0]])
+    if data.dtype not in _FLOATS:
+        return data.dtype.value
+    weights = _tensors(graph, op, tuple(op.inputs[i] for i in position[1] if i < len(op.inputs)))
+    return "float32" if all(w.dtype in _FLOATS for w in weights) else "hybrid"
+
+
+def _data_type(graph: Graph, op: Op) -> str:
+    tensors = _tensors(graph, op, op.inputs[:1]) or _tensors(graph, op, op.outputs[:1])
+    return tensors[0].dtype.value if tensors else "any"

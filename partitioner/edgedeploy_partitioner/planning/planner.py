@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole way from a graph to a plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import metadata
+
+import edgedeploy_kernels
+from edgedeploy_partitioner import plan as p
+from edgedeploy_partitioner.arena import ExecutedNode
+from edgedeploy_partitioner.cost import Range, fixed
+from edgedeploy_partitioner.errors import InputError, NotDeployable
+from edgedeploy_partitioner.facts import compiled_for, dtype_class
+from edgedeploy_partitioner.fingerprint import fingerprints
+from edgedeploy_partitioner.graph import Graph, Op
+from edgedeploy_partitioner.memory import memory_lines
+from edgedeploy_partitioner.planning.assemble import Entries, entries
+from edgedeploy_partitioner.planning.calls import Use, bounds, entry, main_subgraph, uses
+from edgedeploy_partitioner.planning.placement import Placement, placement
+from edgedeploy_partitioner.planning.request import Request
+from edgedeploy_partitioner.planning.stages import Scene, scene
+from edgedeploy_partitioner.planning.target import CPU, Target
+from edgedeploy_partitioner.planning.warnings import warnings
+from edgedeploy_partitioner.settle import Schedule, Settled, execute, settle, stock
+from edgedeploy_partitioner.shapes import with_input_shapes
+from edgedeploy_profiles import profile_sha256, table_sha256
+from edgedeploy_profiles.schema import Board
+
+
+def partition(graph: Graph, board: Board, request: Request, name: str = "model", board_id: str | None = None) -> p.Plan:
+    """Plan ``graph`` on ``board``. ``name`` goes into the plan; ``board_id`` is the name or path the board was
+    loaded by, its own name by default.
+
+    Raises :class:`InputError` for options that cannot be met, :class:`NotDeployable` for a model that this board
+    cannot take.
+    """
+    compiled = compiled_for(graph)
+    if compiled is not None:
+        raise NotDeployable(f"{name} is already compiled for {compiled}: there is nothing left to partition")
+    main = main_subgraph(graph, request.signature)
+    if request.input_shapes:
+        graph = with_input_shapes(graph, request.input_shapes, request.signature)
+    planner = _Planner(graph, main, Target.of(graph, board, request), request)
+    return planner.plan(name, board_id or board.name)
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """Schedules of all subgraphs together, and what they come to."""
+
+    graph: Graph
+    main: int
+    target: Target
+    scenes: Sequence[Scene]
+    schedules: Sequence[Schedule]
+
+    @cached_property
+    def entries(self) -> tuple[Entries, ...]:
+        found: list[Entries] = []
+        for scn, schedule in zip(self.scenes, self.schedules, strict=True):
+            parts = sum(len(e.partitions) for e in found)
+            segs = sum(len(e.segments) for e in found)
+            found.append(entries(scn, schedule, parts, segs))
+        return tuple(found)
+
+    @cached_property
+    def uses(self) -> Mapping[int, Use]:
+        own = {i: e.sums.ns for i, e in enumerate(self.entries)}
+        return uses(self.graph, self.main, own, self.target.takes_whole)
+
+    @cached_property
+    def overhead(self) -> tuple[int, int, int]:
+        cost = fixed(Range.of(self.target.board.overhead_us))
+        return cost.ns, cost.low_ns, cost.ns if cost.high_ns is None else cost.high_ns
+
+    @cached_property
+    def latency_ns(self) -> int:
+        return self.overhead[0] + self.counted(lambda i: self.entries[i].sums.ns)
+
+    @cached_property
+    def bounds_ns(self) -> tuple[int, int | None]:
+        """Low and high: the cheaper branch of an IF for the low one, no high one past a WHILE."""
+        low, high = bounds(
+            self.graph,
+            self.main,
+            {i: (e.sums.low_ns, e.sums.high_ns) for i, e in enumerate(self.entries)},
+            self.target.takes_whole,
+        )
+        return self.overhead[1] + low, None if high is None else self.overhead[2] + high
+
+    @cached_property
+    def partitions(self) -> int:
+        return sum(schedule.price.partitions for schedule in self.schedules)
+
+    @cached_property
+    def memory(self) -> tuple[p.Memory, tuple[p.Warn, ...]]:
+        executed = {
+            scn.subgraph.index: _executed(scn, schedule)
+            for scn, schedule in zip(self.scenes, self.schedules, strict=True)
+        }
+        return memory_lines(self.graph, executed, self.main, {i: use.times for i, use in self.uses.items()})
+
+    def counted(self, value: Callable[[int], int]) -> int:
+        """Sum over the subgraphs, each as often as it runs."""
+        return sum(use.times * value(index) for index, use in self.uses.items())
+
+    def baseline(self) -> p.Baseline:
+        return p.Baseline(self.latency_ns, self.memory[0].peak_bytes, self.partitions)
+
+
+@dataclass(frozen=True)
+class _Planner:
+    graph: Graph
+    main: int
+    target: Target
+    request: Request
+
+    def plan(self, name: str, board_id: str) -> p.Plan:
+        scenes = self._scenes(assume_supported=self.request.assume_unknown == "supported")
+        settled = self._settle(scenes)
+        whole = self._whole(scenes, [s.schedule for s in settled])
+        all_cpu = self._all_cpu(scenes)
+        whole, limited = self._within_limit(whole, all_cpu)
+        bound = whole.overhead[0] + whole.counted(lambda i: settled[i].bound_ns)
+        proved = all(s.is_optimal for i, s in enumerate(settled) if whole.uses[i].times) and not limited
+        optimistic = self._optimistic(whole)
+        memory, memory_warnings = whole.memory
+        low, high = whole.bounds_ns
+        return p.Plan(
+            schema="edgedeploy.plan/1",
+            tool=p.Tool(metadata.version("edgedeploy")),
+            inputs=self._inputs(name, board_id),
+            solver=p.Solver(
+                status="optimal" if proved and bound == whole.latency_ns else "bounded",
+                objective_ns=whole.latency_ns,
+                lower_bound_ns=min(bound, whole.latency_ns),
+                order=settled[self.main].order,
+                orders_tried=settled[self.main].orders_tried,
+            ),
+            predicted=p.Predicted(
+                latency_ns=whole.latency_ns,
+                low_ns=low,
+                high_ns=high,
+                cold_start_ns=None,
+                optimistic_ns=optimistic.latency_ns if optimistic else None,
+                ops_to_probe=_to_probe(optimistic),
+            ),
+            baselines=p.Baselines(all_cpu.baseline(), self._stock(scenes)),
+            backends=self._backends(whole),
+            subgraphs=tuple(entry(self.graph, i, use, whole.entries[i].order) for i, use in whole.uses.items()),
+            ops=tuple(op for e in whole.entries for op in e.ops),
+            partitions=tuple(part for e in whole.entries for part in e.partitions),
+            segments=tuple(segment for e in whole.entries for segment in e.segments),
+            transitions=tuple(t for e in whole.entries for t in e.transitions),
+            overhead_ns=whole.overhead[0],
+            memory=memory,
+            warnings=(*warnings(self.graph, self.target, whole.uses), *memory_warnings),
+        )
+
+    # --- schedules ---
+
+    def _scenes(self, *, assume_supported: bool, placed: bool = True) -> tuple[Scene, ...]:
+        force, forbid = (self.request.force, self.request.forbid) if placed else ((), ())
+        where: Placement = placement(self.graph, self.main, force, forbid, self.target.backends)
+        return tuple(
+            scene(self.target, sub.index, where, assume_supported=assume_supported) for sub in self.graph.subgraphs
+        )
+
+    def _settle(self, scenes: Sequence[Scene]) -> tuple[Settled, ...]:
+        """Every subgraph on its own; a limit on partitions goes to the main one first."""
+        left = self.request.max_partitions
+        found: dict[int, Settled] = {}
+        for index in sorted(range(len(scenes)), key=lambda i: (i != self.main, i)):
+            scn = scenes[index]
+            settled = settle(scn.with_limit(left), scn.stock_lanes, scn.cpu_lanes)
+            if settled is None:
+                raise InputError(
+                    f"--max-partitions {self.request.max_partitions}: the forced ops need more partitions than that"
+                )
+            if left is not None:
+                left -= settled.schedule.price.partitions
+                if index != self.main:
+                    # How the limit is best shared is not searched.
+                    settled = dataclasses.replace(settled, is_optimal=False)
+            found[index] = settled
+        return tuple(found[i] for i in range(len(scenes)))
+
+    def _whole(self, scenes: Sequence[Scene], schedules: Sequence[Schedule]) -> _Whole:
+        return _Whole(self.graph, self.main, self.target, scenes, schedules)
+
+    def _all_cpu(self, scenes: Sequence[Scene]) -> _Whole:
+        schedules = [execute(scn.stage, [], scn.cpu_lanes) for scn in scenes]
+        return self._whole(scenes, [s for s in schedules if s is not None])
+
+    def _stock(self, scenes: Sequence[Scene]) -> p.Baseline | None:
+        lanes = [scn.stock_lanes for scn in scenes]
+        schedules = [stock(scn.stage, own) for scn, own in zip(scenes, lanes, strict=True) if own is not None]
+        return self._whole(scenes, schedules).baseline() if len(schedules) == len(scenes) else None
+
+    def _within_limit(self, whole: _Whole, all_cpu: _Whole) -> tuple[_Whole, bool]:
+        """The plan, or the all-CPU one if only that keeps ``--memory-limit``. Raises :class:`NotDeployable`."""
+        limit = self.request.memory_limit_bytes
+        if limit is None or whole.memory[0].peak_bytes <= limit:
+            return whole, False
+        free = not self.request.force and not any(f.endswith(f"={CPU}") for f in self.request.forbid)
+        if free and all_cpu.memory[0].peak_bytes <= limit:
+            return all_cpu, True
+        least = min(whole.memory[0].peak_bytes, all_cpu.memory[0].peak_bytes)
+        raise NotDeployable(
+            f"--memory-limit {limit} bytes cannot be met: the least peak found is {least} bytes"
+            " (of the lines that are modelled)"
+        )
+
+    def _optimistic(self, whole: _Whole) -> _Whole | None:
+        """The plan if every unknown verdict were a yes; None if there is no unknown one."""
+        unknown = any(c.verdict == "unknown" for s in whole.scenes for cs in s.candidates.values() for c in cs)
+        if not unknown or self.request.assume_unknown == "supported":
+            return None
+        scenes = self._scenes(assume_supported=True)
+        return self._whole(scenes, [s.schedule for s in self._settle(scenes)])
+
+    # --- what the plan says of itself ---
+
+    def _backends(self, whole: _Whole) -> tuple[p.BackendUse, ...]:
+        used = {op.backend for e in whole.entries for op in e.ops}
+        backend = self.target.backend
+        found = [p.BackendUse(CPU, None, {}, None)] if CPU in used else []
+        if backend is not None and backend.name in used:
+            found.append(p.BackendUse(backend.name, backend.library, {}, backend.sdk_version))
+        return tuple(found)
+
+    def _inputs(self, name: str, board_id: str) -> p.Inputs:
+        graph, target, request = self.graph, self.target, self.request
+        backend = target.backend
+        return p.Inputs(
+            model=p.ModelInput(name, graph.sha256, graph.size, dtype_class(graph), fingerprints(graph)),
+            board=p.BoardInput(target.board.name, profile_sha256(board_id), target.stack),
+            runtime=p.RuntimeInput(target.runtime.name, target.runtime.version, target.xnnpack),
+            tables={backend.name: p.TableInput(table_sha256(backend.name), backend.sdk_version)} if backend else {},
+            kernels_sha256=edgedeploy_kernels.manifest_sha256(),
+            measurements_sha256=None,
+            options=p.Options(
+                threads=target.cpu.threads,
+                cpus=target.cpus,
+                memory_limit_bytes=request.memory_limit_bytes,
+                max_partitions=request.max_partitions,
+                force=request.force,
+                forbid=request.forbid,
+                assume_unknown=request.assume_unknown,
+                signature=request.signature,
+                input_shapes=dict(request.input_shapes),
+            ),
+        )
+
+
+def _executed(scn: Scene, schedule: Schedule) -> tuple[ExecutedNode, ...]:
+    """The steps as the memory planner sees them: who runs each node."""
+    lane_of = {node.op: schedule.lanes[i] for i, node in enumerate(scn.stage.full.nodes)}
+    nodes = []
+    for step in schedule.steps:
+        lane = next((lane_of[op] for op in step.members if op in lane_of), None)
+        delegate = scn.lanes[lane].delegate if step.call is not None and lane is not None else None
+        op = step.op if delegate is None else None
+        nodes.append(ExecutedNode(op, step.members, step.inputs, step.outputs, delegate))
+    return tuple(nodes)
+
+
+def _to_probe(optimistic: _Whole | None) -> tuple[tuple[int, int], ...]:
+    """Ops that the optimistic plan places on the strength of an unknown verdict."""
+    if optimistic is None:
+        return ()
+    found: list[tuple[int, int]] = []
+    for scn, schedule in zip(optimistic.scenes, optimistic.schedules, strict=True):
+        for op, choice, lane in zip(scn.ops, scn.choices, schedule.lanes, strict=True):
+            if choice[lane].verdict == "unknown":
+                found.append(_key(op))
+    return tuple(found)
+
+
+def _key(op: Op) -> tuple[int, int]:
+    return op.subgraph, op.index

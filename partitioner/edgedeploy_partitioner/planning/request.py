@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the user asks for, and what it resolves to on one board."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from edgedeploy_partitioner.cost import CpuCost
+from edgedeploy_partitioner.errors import InputError
+from edgedeploy_partitioner.plan import XnnpackMode
+from edgedeploy_profiles import load_core, load_kernel_costs
+from edgedeploy_profiles.schema import Board, Cluster, Runtime
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of ``edgedeploy partition``, by their names on the command line."""
+
+    runtime: Runtime
+    npu: str | None = None
+    """A stack of the board; None for its first, ``none`` for no NPU."""
+    xnnpack: XnnpackMode = "default"
+    threads: int | None = None
+    cpus: str | None = None
+    """``big``, ``little``, or a list of CPU numbers like ``0,2-3``; None for the fastest cluster."""
+    memory_limit_bytes: int | None = None
+    max_partitions: int | None = None
+    force: tuple[str, ...] = ()
+    forbid: tuple[str, ...] = ()
+    assume_unknown: Literal["refused", "supported"] = "refused"
+    signature: str | None = None
+    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def stack_of(board: Board, npu: str | None) -> str | None:
+    """The name of the stack to plan for; None for a plan without NPU. Raises :class:`InputError`."""
+    if npu == "none" or not board.stacks:
+        if npu not in (None, "none"):
+            raise InputError(f"--npu {npu}: board {board.name} has no NPU stack; leave --npu out or say none")
+        return None
+    if npu is None:
+        return next(iter(board.stacks))
+    if npu not in board.stacks:
+        raise InputError(f"--npu {npu}: board {board.name} has {', '.join(board.stacks)}{_near(npu, board.stacks)}")
+    return npu
+
+
+def cpu_cost(board: Board, cpus: str | None, threads: int | None) -> tuple[CpuCost, str]:
+    """The CPU cost model for ``--cpus`` and ``--threads``, and ``--cpus`` in its resolved form."""
+    cluster, numbers = _cluster(board, cpus)
+    count = len(numbers) if threads is None else threads
+    if not 1 <= count <= 64:
+        raise InputError(f"--threads {count}: expected 1 to 64")
+    cost = CpuCost(board, cluster, load_core(cluster.core), load_kernel_costs(), count)
+    return cost, ",".join(map(str, numbers))
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """``0,2-3`` -> (0, 2, 3). Raises :class:`InputError`."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not (first.isdigit() and (last.isdigit() if dash else True)) or len(part) > 9:
+            raise InputError(f"--cpus {text}: expected big, little or a list like 0,2-3")
+        found += range(int(first), min(int(last or first), 1023) + 1)
+    if not found or len(set(found)) != len(found):
+        raise InputError(f"--cpus {text}: expected each CPU once")
+    return tuple(found)
+
+
+def _cluster(board: Board, cpus: str | None) -> tuple[Cluster, tuple[int, ...]]:
+    if cpus is None or cpus == "big":
+        return board.clusters[0], board.clusters[0].cpus
+    if cpus == "little":
+        return board.clusters[-1], board.clusters[-1].cpus
+    numbers = parse_cpus(cpus)
+    known = {n: cluster for cluster in board.clusters for n in cluster.cpus}
+    missing = [n for n in numbers if n not in known]
+    if missing:
+        raise InputError(f"--cpus {cpus}: board {board.name} has CPUs {_ranges(known)}, not {missing[0]}")
+    # Threads that span clusters wait for the slowest: price them on it.
+    return max((known[n] for n in numbers), key=board.clusters.index), numbers
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One model on one board, stack and runtime: every way to run each op, with its verdict and its price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from edgedeploy_partitioner.census import Found, kernel_of, xnnpack_claims
+from edgedeploy_partitioner.cost import Cost, CpuCost, NpuCost, Range, fixed, npu_cost
+from edgedeploy_partitioner.graph import Graph, Op
+from edgedeploy_partitioner.plan import CandidateEntry, Status, XnnpackMode
+from edgedeploy_partitioner.planning.request import Request, cpu_cost, stack_of
+from edgedeploy_partitioner.support import verdicts
+from edgedeploy_profiles import load_backend
+from edgedeploy_profiles.schema import Backend, Board, Runtime
+
+CPU, NHWC = "cpu", "NHWC"
+XNNPACK_KERNEL, BUILTIN_KERNEL = "xnnpack", "builtin"
+FREE = Cost(0, 0, 0, "overhead")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to run an op. ``cost`` is None where it is refused."""
+
+    backend: str
+    kernel: str
+    layout: str
+    verdict: Status
+    reason: str
+    rule: str
+    source: str
+    sdk_version: str | None
+    cost: Cost | None
+
+    def entry(self) -> CandidateEntry:
+        cost = self.cost
+        return CandidateEntry(
+            backend=self.backend,
+            kernel=self.kernel,
+            layout=self.layout,
+            verdict=self.verdict,
+            reason=self.reason,
+            rule=self.rule,
+            source=self.source,
+            sdk_version=self.sdk_version,
+            predicted_ns=cost.ns if cost else None,
+            low_ns=cost.low_ns if cost else None,
+            high_ns=cost.high_ns if cost else None,
+            provenance=cost.provenance if cost else None,
+        )
+
+
+@dataclass(frozen=True)
+class Target:
+    graph: Graph
+    board: Board
+    stack: str | None
+    runtime: Runtime
+    xnnpack: XnnpackMode
+    cpu: CpuCost
+    cpus: str
+
+    @staticmethod
+    def of(graph: Graph, board: Board, request: Request) -> Target:
+        """Resolve the request's options on the board. Raises :class:`InputError`."""
+        cost, cpus = cpu_cost(board, request.cpus, request.threads)
+        return Target(graph, board, stack_of(board, request.npu), request.runtime, request.xnnpack, cost, cpus)
+
+    @cached_property
+    def backend(self) -> Backend | None:
+        return load_backend(self.board.stacks[self.stack].backend) if self.stack else None
+
+    @cached_property
+    def npu(self) -> NpuCost:
+        """The NPU's cost model; only where there is a stack."""
+        assert self.stack is not None
+        assert self.backend is not None
+        return npu_cost(self.backend.cost_model, self.board.stacks[self.stack], self.cpu)
+
+    @cached_property
+    def xnnpack_handover(self) -> Cost:
+        """What calling one XNNPACK delegate node costs."""
+        return fixed(Range.of(self.board.partition_handover_us))
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """What ``--force`` and ``--forbid`` may name."""
+        return (CPU, "neon", *((self.backend.name,) if self.backend else ()))
+
+    def candidates(self, op: Op) -> tuple[Candidate, ...]:
+        """NPU first, then the CPU's kernels."""
+        return (*self._npu_candidates(op), *self._cpu_candidates(op))
+
+    def takes_whole(self, op: Op) -> bool:
+        """Is this a composite that XNNPACK runs as one op?"""
+        return op.code == "STABLEHLO_COMPOSITE" and self.cpu_kernel(op) == XNNPACK_KERNEL
+
+    def cpu_kernel(self, op: Op) -> str:
+        """The kernel that runs ``op`` on the CPU when nobody else claims it."""
+        if self.xnnpack == "off":
+            return BUILTIN_KERNEL
+        return XNNPACK_KERNEL if kernel_of(self.graph, op, self.runtime).verdict == "takes" else BUILTIN_KERNEL
+
+    def has_kernel(self, op: Op) -> bool:
+        """Does the runtime register a built-in kernel for ``op``?"""
+        known = self.runtime.custom_kernels if op.code == "CUSTOM" else self.runtime.builtin_kernels
+        return op.name in known
+
+    def xnnpack_claims(self, subgraph: int, available: frozenset[int]) -> frozenset[int]:
+        if self.xnnpack == "off":
+            return frozenset()
+        return frozenset(xnnpack_claims(self.graph, subgraph, available, self.runtime))
+
+    def _npu_candidates(self, op: Op) -> tuple[Candidate, ...]:
+        backend = self.backend
+        if backend is None or self.stack is None:
+            return ()
+        return tuple(
+            Candidate(
+                backend=backend.name,
+                kernel=judged.kernel,
+                layout=judged.layout,
+                verdict=judged.status,
+                reason=judged.reason,
+                rule=judged.rule,
+                source=judged.source,
+                sdk_version=judged.sdk_version,
+                cost=None
+                if judged.status == "refused"
+                else self.npu.op(self.graph, op, judged.kernel, judged.layout),
+            )
+            for judged in verdicts(self.graph, op, backend, self.board.stacks[self.stack].soc)
+        )
+
+    def _cpu_candidates(self, op: Op) -> tuple[Candidate, ...]:
+        source = f"census of {self.runtime.name} {self.runtime.version}"
+        found = []
+        if self.xnnpack != "off":
+            matched = kernel_of(self.graph, op, self.runtime)
+            taken = matched.verdict == "takes"
+            found.append(
+                Candidate(
+                    backend=CPU,
+                    kernel=XNNPACK_KERNEL,
+                    layout=NHWC,
+                    verdict="supported" if taken else "refused",
+                    reason=_census_reason(matched),
+                    rule=f"xnnpack_{matched.verdict}",
+                    source=source,
+                    sdk_version=None,
+                    cost=self.cpu.op(self.graph, op, XNNPACK_KERNEL) if taken else None,
+                )
+            )
+        registered = self.has_kernel(op)
+        found.append(
+            Candidate(
+                backend=CPU,
+                kernel=BUILTIN_KERNEL,
+                layout=NHWC,
+                verdict="supported" if registered else "refused",
+                reason="" if registered else f"{self.runtime.name} {self.runtime.version} has no kernel for {op.name}",
+                rule="runtime_kernel" if registered else "no_runtime_kernel",
+                source=source,
+                sdk_version=None,
+                cost=self.cpu.op(self.graph, op, BUILTIN_KERNEL) if registered else FREE,
+            )
+        )
+        return tuple(found)
+
+
+def _census_reason(found: Found) -> str:
+    if found.verdict == "fails":
+        return "XNNPACK claims this op and then refuses to prepare it: the model does not load with XNNPACK on"
+    if found.row is not None:
+        return f"XNNPACK {found.verdict} it (census row {found.row})"
+    if found.known:
+        return "XNNPACK leaves this op with these types and options"
+    return "the census has not seen this op with these types: taken as left to the built-in kernel"

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From TOML files to frozen values: boards, cores, back ends and runtimes by name.
+
+A file in the user's folder (``$XDG_CONFIG_HOME/edgedeploy/<kind>/``, by default ``~/.config``) is found before the
+one of the same name that ships with the package. A board may also be given as a path.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from edgedeploy_profiles import local
+from edgedeploy_profiles.errors import ProfileError
+from edgedeploy_profiles.schema import Backend, Board, Core, KernelCosts, Runtime, Value
+
+ASSUMED = "assumed:"
+_OWN = Path(str(resources.files("edgedeploy_profiles")))
+
+V = TypeVar("V", bound=Value)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_AT = re.compile(r"(?P<problem>.*) - at `(?:key in )?\$\.?(?P<path>.*)`", re.DOTALL)
+
+
+def load_board(name_or_path: str | os.PathLike[str]) -> Board:
+    """The board profile with that name, or in that ``.toml`` file. ``local`` has the CPUs of this machine.
+
+    Raises :class:`ProfileError`.
+    """
+    given = os.fspath(name_or_path)
+    is_path = given.endswith(".toml") or "/" in given
+    file = Path(given).absolute() if is_path else _find("boards", given)
+    board = _load(file, Board)
+    if board.name == "local":
+        board = local.with_this_machine(board)
+    _check_references(file, board)
+    return board
+
+
+def load_core(name: str) -> Core:
+    """The CPU core type ``cores/<name>.toml``. Raises :class:`ProfileError`."""
+    return _load(_find("cores", name), Core)
+
+
+def load_kernel_costs(name: str = "cpu-kernels") -> KernelCosts:
+    """What the stock runtime's CPU kernels cost, ``costs/<name>.toml``. Raises :class:`ProfileError`."""
+    return _load(_find("costs", name), KernelCosts)
+
+
+def load_backend(name: str) -> Backend:
+    """The support table ``backends/<name>.toml``. Raises :class:`ProfileError`."""
+    return _load(_find("backends", name), Backend)
+
+
+def load_runtime(name: str, version: str) -> Runtime:
+    """The census ``runtimes/<name>-<version>.toml``. Raises :class:`ProfileError`."""
+    return _load(_find("runtimes", f"{name}-{version}"), Runtime)
+
+
+def board_names() -> tuple[str, ...]:
+    """Every board that can be named, the user's own included, sorted."""
+    return _names("boards")
+
+
+def profile_sha256(name_or_path: str | os.PathLike[str]) -> str:
+    """SHA-256 of what a board's profile, its cores' profiles and the CPU kernels' costs say (not of comments)."""
+    board = load_board(name_or_path)
+    return _sha256(board, *(load_core(cluster.core) for cluster in board.clusters), load_kernel_costs())
+
+
+def table_sha256(backend: str) -> str:
+    """SHA-256 of what a back end's support table says (not of its comments)."""
+    return _sha256(load_backend(backend))
+
+
+def _sha256(*values: Value) -> str:
+    return hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()
+
+
+# --- finding files ----------
+
+
+def _folders(kind: str) -> tuple[Path, ...]:
+    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(config, "edgedeploy", kind), _OWN / kind
+
+
+def _names(kind: str) -> tuple[str, ...]:
+    files = {file.name for folder in _folders(kind) if folder.is_dir() for file in folder.iterdir()}
+    return tuple(sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml")))
+
+
+def _find(kind: str, name: str) -> Path:
+    if _NAME.fullmatch(name):
+        for folder in _folders(kind):
+            file = folder / f"{name}.toml"
+            if file.is_file():
+                return file
+    known = _names(kind)
+    near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known) or 'none'}"
+    raise ProfileError(f"no {kind.removesuffix('s')} {name!r}; {hint}")
+
+
+def _check_references(file: Path, board: Board) -> None:
+    """Cores and back ends that the board names exist."""
+    where = ""
+    try:
+        for i, cluster in enumerate(board.clusters):
+            where = f"clusters[{i}].core"
+            _find("cores", cluster.core)
+        for key, stack in board.stacks.items():
+            where = f"stacks.{key}.backend"
+            _find("backends", stack.backend)
+            where = f"stacks.{key}.soc"
+            if stack.soc not in (socs := load_backend(stack.backend).socs):
+                raise ProfileError(f"{stack.backend} has no table for {stack.soc!r}, only for {', '.join(socs)}")
+    except ProfileError as error:
+        raise _wrong(file, where, error.message) from None
+
+
+# --- reading one file ----------
+
+
+def _load(file: Path, kind: type[V]) -> V:
+    value = _parse(file, kind)
+    assert isinstance(value, kind)
+    return value
+
+
+@cache
+def _parse(file: Path, kind: type[Value]) -> Value:
+    try:
+        raw = tomllib.loads(file.read_bytes().decode())
+    except OSError as error:
+        raise _wrong(file, "", error.strerror or str(error)) from None
+    except UnicodeDecodeError as error:
+        raise _wrong(file, "", f"not UTF-8 text at byte {error.start}") from None
+    except (ValueError, RecursionError) as error:
+        raise _wrong(file, "", f"not TOML: {error}") from None
+    try:
+        value = msgspec.convert(raw, type=kind, strict=True)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise _wrong(file, *_where(str(error))) from None
+    sources = raw.get("sources", {})
+    for path, source in _sources_used(value):
+        if source not in sources and not source.startswith(ASSUMED):
+            raise _wrong(file, path, f"expected a key of [sources] or '{ASSUMED} why', got {source!r}")
+    return value
+
+
+def _where(message: str) -> tuple[str, str]:
+    """Split msgspec's message into key path and problem; a missing or unknown key joins the path."""
+    at = _AT.fullmatch(message)
+    path, problem = (at["path"], at["problem"]) if at else ("", message)
+    for start, told in (("missing required", "missing"), ("contains unknown", "unknown key")):
+        if key := re.fullmatch(rf"Object {start} field `(.*)`", problem):
+            return f"{path}.{key[1]}".lstrip("."), told
+    return path, problem[:1].lower() + problem[1:]
+
+
+def _sources_used(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """(key path, source) of everything in a profile that names one."""
+    if isinstance(value, Value):
+        steps = [(f".{name}", getattr(value, name)) for name in value.__struct_fields__]
+        if isinstance(source := getattr(value, "source", None), str):
+            yield f"{path}.source", source
+    elif isinstance(value, dict):
+        steps = [(f".{key}", item) for key, item in value.items()]
+    elif isinstance(value, tuple):
+        steps = [(f"[{i}]", item) for i, item in enumerate(value)]
+    else:
+        return
+    for step, item in steps:
+        yield from _sources_used(item, (path + step).lstrip("."))
+
+
+def _wrong(file: Path, where: str, problem: str) -> ProfileError:
+    """One line; a file of the package is called by its place in it, e.g. ``boards/rk3588.toml``."""
+    name = str(file).removeprefix(f"{_OWN}{os.sep}")
+    return ProfileError(": ".join(part for part in (name, where, " ".join(problem.split())) if part))
