@@ -106,13 +106,13 @@ def settle(stage: Stage, stock_lanes: Sequence[int] | None, cpu_only: Sequence[i
     all_cpu = execute(stage, [], cpu_only)
     starts: dict[str, tuple[int, ...]] = {"file": stage.positions(s.op for s in topological(stage.plan))}
     starts["depth_first"] = depth_first(stage.problem, starts["file"])
+    if all_cpu is not None:
+        starts["all_cpu"] = all_cpu.order
+        search.offer(all_cpu, "all_cpu")
     if stock_lanes is not None:
         greedy = stock(stage, stock_lanes)
         starts["stock_delegate"] = greedy.order
         search.offer(execute(stage, _partitions(greedy.groups), stock_lanes), "stock_delegate")
-    if all_cpu is not None:
-        starts["all_cpu"] = all_cpu.order
-        search.offer(all_cpu, "all_cpu")
     for name, order in starts.items():
         search.follow(order, name)
     while search.best is not None and search.best.order not in search.solved:

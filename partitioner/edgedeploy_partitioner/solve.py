@@ -271,7 +271,7 @@ class _Program:
         if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
             return None
         if info.primal_solution_status != _feasible():
-            return self._anything(), -np.inf
+            return self._anything(), 0.0
         values = highs.getSolution().col_value
         lanes = [0] * len(self.problem.nodes)
         for k, i in enumerate(self.order):

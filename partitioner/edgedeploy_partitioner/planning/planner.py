@@ -11,12 +11,12 @@ from importlib import metadata
 
 import edgedeploy_kernels
 from edgedeploy_partitioner import plan as p
-from edgedeploy_partitioner.arena import ExecutedNode
 from edgedeploy_partitioner.cost import Range, fixed
 from edgedeploy_partitioner.errors import InputError, NotDeployable
 from edgedeploy_partitioner.facts import compiled_for, dtype_class
 from edgedeploy_partitioner.fingerprint import fingerprints
 from edgedeploy_partitioner.graph import Graph, Op
+from edgedeploy_partitioner.liveness import ExecutedNode
 from edgedeploy_partitioner.memory import memory_lines
 from edgedeploy_partitioner.planning.assemble import Entries, entries
 from edgedeploy_partitioner.planning.calls import Use, bounds, entry, main_subgraph, uses
@@ -102,7 +102,7 @@ class _Whole:
             scn.subgraph.index: _executed(scn, schedule)
             for scn, schedule in zip(self.scenes, self.schedules, strict=True)
         }
-        return memory_lines(self.graph, executed, self.main, {i: use.times for i, use in self.uses.items()})
+        return memory_lines(self.graph, executed, self.main, self.target.cpu.threads)
 
     def counted(self, value: Callable[[int], int]) -> int:
         """Sum over the subgraphs, each as often as it runs."""

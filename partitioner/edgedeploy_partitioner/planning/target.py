@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -80,6 +81,12 @@ class Target:
         return npu_cost(self.backend.cost_model, self.board.stacks[self.stack], self.cpu)
 
     @cached_property
+    def census(self) -> Mapping[tuple[int, int], Found]:
+        """What the census says of each (subgraph, op)."""
+        ops = [op for sub in self.graph.subgraphs for op in sub.ops]
+        return {(op.subgraph, op.index): kernel_of(self.graph, op, self.runtime) for op in ops}
+
+    @cached_property
     def xnnpack_handover(self) -> Cost:
         """What calling one XNNPACK delegate node costs."""
         return fixed(Range.of(self.board.partition_handover_us))
@@ -101,7 +108,7 @@ class Target:
         """The kernel that runs ``op`` on the CPU when nobody else claims it."""
         if self.xnnpack == "off":
             return BUILTIN_KERNEL
-        return XNNPACK_KERNEL if kernel_of(self.graph, op, self.runtime).verdict == "takes" else BUILTIN_KERNEL
+        return XNNPACK_KERNEL if self.census[op.subgraph, op.index].verdict == "takes" else BUILTIN_KERNEL
 
     def has_kernel(self, op: Op) -> bool:
         """Does the runtime register a built-in kernel for ``op``?"""
@@ -138,7 +145,7 @@ class Target:
         source = f"census of {self.runtime.name} {self.runtime.version}"
         found = []
         if self.xnnpack != "off":
-            matched = kernel_of(self.graph, op, self.runtime)
+            matched = self.census[op.subgraph, op.index]
             taken = matched.verdict == "takes"
             found.append(
                 Candidate(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from edgedeploy_partitioner.census import kernel_of
 from edgedeploy_partitioner.facts import runtime_refusals
 from edgedeploy_partitioner.graph import Graph, Op
 from edgedeploy_partitioner.plan import Warn
@@ -41,11 +40,11 @@ def _on_ops(graph: Graph, target: Target) -> Iterator[Warn]:
                 message = f"{runtime} has no kernel for {op.name}; it is planned at no cost"
                 yield Warn("no_runtime_kernel", message, _key(op))
             elif target.xnnpack != "off":
-                yield from _on_census(graph, op, target)
+                yield from _on_census(op, target)
 
 
-def _on_census(graph: Graph, op: Op, target: Target) -> Iterator[Warn]:
-    found = kernel_of(graph, op, target.runtime)
+def _on_census(op: Op, target: Target) -> Iterator[Warn]:
+    found = target.census[_key(op)]
     if found.verdict == "fails":
         message = f"XNNPACK claims {op.name} and then refuses to prepare it: the model loads only with --xnnpack off"
         yield Warn("xnnpack_fails", message, _key(op))
