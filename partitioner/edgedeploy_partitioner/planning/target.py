@@ -12,7 +12,7 @@ from edgedeploy_partitioner.cost import Cost, CpuCost, NpuCost, Range, fixed, np
 from edgedeploy_partitioner.graph import Graph, Op
 from edgedeploy_partitioner.plan import CandidateEntry, Status, XnnpackMode
 from edgedeploy_partitioner.planning.request import Request, cpu_cost, stack_of
-from edgedeploy_partitioner.support import verdicts
+from edgedeploy_partitioner.support import check_table, verdicts
 from edgedeploy_profiles import load_backend
 from edgedeploy_profiles.schema import Backend, Board, Runtime
 
@@ -71,7 +71,12 @@ class Target:
 
     @cached_property
     def backend(self) -> Backend | None:
-        return load_backend(self.board.stacks[self.stack].backend) if self.stack else None
+        """The stack's support table, checked; None without an NPU."""
+        if self.stack is None:
+            return None
+        backend = load_backend(self.board.stacks[self.stack].backend)
+        check_table(backend)
+        return backend
 
     @cached_property
     def npu(self) -> NpuCost:

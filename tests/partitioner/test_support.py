@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts on anything: small tables written here, and ops that no reader would let through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgedeploy_partitioner.case import Case
+from edgedeploy_partitioner.errors import InputError
+from edgedeploy_partitioner.graph import DType, Graph, Op, Quantization, Span, Subgraph, Tensor
+from edgedeploy_partitioner.predicates import find
+from edgedeploy_partitioner.support import check_table, verdicts
+from edgedeploy_profiles import load_backend
+from edgedeploy_profiles.schema import Backend, Requirement, Rule
+from support.single_op import T, single_op, unary
+
+RKNN = load_backend("rknn")
+IMAGE = T((1, 8, 8, 4))
+
+
+def table(*rules: Rule, every_op: tuple[Requirement, ...] = ()) -> Backend:
+    return msgspec.structs.replace(RKNN, rules=rules, every_op=every_op, refusals=(), sources={"doc": "The Document"})
+
+
+def rule(*ops: str, **fields: Any) -> Rule:
+    return Rule(**{"maps_to": dict.fromkeys(ops, "Thing"), "source": "doc", **fields})
+
+
+def statuses(backend: Backend, code: str = "RELU", spec: T = IMAGE) -> list[tuple[str, str]]:
+    return [(j.kernel, j.status) for j in verdicts(*unary(spec, code), backend, "rk3588")]
+
+
+def test_rows_are_alternatives_and_the_best_verdict_of_a_kernel_counts() -> None:
+    refused, unknown = rule("RELU", require={"max_rank": 3}), rule("RELU", verdict="unknown")
+    assert statuses(table(refused, unknown)) == [("npu", "unknown")]
+    assert statuses(table(unknown, refused)) == [("npu", "unknown")]
+    assert statuses(table(refused, rule("RELU"))) == [("npu", "supported")]
+    assert statuses(table(refused, rule("RELU", kernel="cpu_lane"))) == [("npu", "refused"), ("cpu_lane", "supported")]
+    assert statuses(table(rule("RELU"), rule("RELU", kernel="cpu_lane"))) == [("npu", "supported")]
+
+
+def test_the_first_reason_of_several_refusals_is_told() -> None:
+    backend = table(rule("RELU", require={"max_rank": 3}), rule("RELU", require={"max_rank": 2}))
+    [judged] = verdicts(*unary(IMAGE), backend, "rk3588")
+    assert judged.reason == "input 0 has rank 4; Thing needs tensors of rank 3 at most"
+    assert (judged.rule, judged.source, judged.sdk_version) == ("max_rank", "The Document", "2.3.2")
+
+
+def test_a_refusal_outweighs_a_doubt() -> None:
+    doubt = Requirement(require={"no_types": ["int8"]}, source="doc", otherwise="unknown")
+    limit = Requirement(require={"max_rank": 3}, source="doc")
+    assert statuses(table(rule("RELU"), every_op=(doubt, limit))) == [("npu", "refused")]
+    assert statuses(table(rule("RELU"), every_op=(doubt,))) == [("npu", "unknown")]
+
+
+def test_requirements_may_be_for_some_kernels_only() -> None:
+    limit = Requirement(require={"max_rank": 3}, source="doc", kernels=("cpu_lane",))
+    assert statuses(table(rule("RELU"), every_op=(limit,))) == [("npu", "supported")]
+    assert statuses(table(rule("RELU", kernel="cpu_lane"), every_op=(limit,))) == [("cpu_lane", "refused")]
+
+
+def test_rows_of_other_chips_do_not_count() -> None:
+    assert verdicts(*unary(IMAGE), table(rule("RELU", socs=("rk3566",))), "rk3588")[0].rule == "no_rule"
+
+
+def test_a_row_seen_on_another_version_says_so() -> None:
+    assert verdicts(*unary(IMAGE), table(rule("RELU", sdk_version="9.9")), "rk3588")[0].sdk_version == "9.9"
+
+
+def test_an_unknown_chip_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InputError, match="no table for 'rk1', only for rk3588"):
+        verdicts(*unary(IMAGE), RKNN, "rk1")
+
+
+@pytest.mark.parametrize(
+    ("backend", "message"),
+    [
+        (
+            table(rule("RELU", require={"max_ranks": 3})),
+            r"rules\[0\].require: no predicate 'max_ranks'; did you mean max_rank",
+        ),
+        (
+            table(rule("RELU"), rule("ABS", require={"kernel": 3})),
+            r"rules\[1\].require: predicate kernel does not take 3",
+        ),
+        (
+            table(every_op=(Requirement(require={"dense": "yes"}, source="doc"),)),
+            r"every_op\[0\].require: predicate dense",
+        ),
+    ],
+)
+def test_a_table_with_a_wrong_predicate_is_refused(backend: Backend, message: str) -> None:
+    with pytest.raises(InputError, match=f"backends/rknn.toml: {message}"):
+        check_table(backend)
+
+
+def test_a_folded_op_is_supported() -> None:
+    made = single_op("DEQUANTIZE", [T((4,), "float16", constant=True)], [T((4,), "float32")])
+    [judged] = verdicts(*made, RKNN, "rk3588")
+    assert (judged.status, judged.rule) == ("supported", "folded")
+
+
+# --- anything at all ----------
+
+CODES = sorted(
+    {op for r in RKNN.rules for op in r.maps_to} | {op for r in RKNN.refusals for op in r.ops} | {"SVDF", "LSTM", ""}
+)
+OPTIONS = (
+    "padding", "stride_h", "stride_w", "dilation_h_factor", "depth_multiplier", "filter_height", "filter_width", "beta",
+    "adj_x", "time_major", "align_corners", "half_pixel_centers", "fused_activation_function", "ellipsis_mask", "mode",
+)  # fmt: skip
+SIZES = st.sampled_from([-1, 0, 1, 2, 3, 4, 8, 16, 8192, 2**31])
+VALUES = st.one_of(
+    st.booleans(), st.integers(-2, 9), st.floats(), st.sampled_from(["", "SAME", "RELU"]), st.just((1, 2))
+)
+ASKED = [item for asked in (r.require for rows in (RKNN.every_op, RKNN.rules) for r in rows) for item in asked.items()]
+
+
+@st.composite
+def tensors(draw: st.DrawFn, number: int, file_bytes: int) -> Tensor:
+    shape = tuple(draw(st.lists(SIZES, max_size=6)))
+    scales = tuple(draw(st.lists(st.floats(), max_size=3)))
+    quantization = Quantization(scales, (0,), draw(st.integers(-1, 4)), draw(st.integers(0, 2)))
+    return Tensor(
+        number,
+        draw(st.text(max_size=3)),
+        shape,
+        draw(st.sampled_from(DType)),
+        signature=draw(st.none() | st.just(shape) | st.just((-1,) * len(shape))),
+        quantization=draw(st.none() | st.just(quantization)),
+        is_variable=draw(st.booleans()),
+        data=draw(st.none() | st.builds(Span, st.integers(0, file_bytes + 9), st.integers(0, file_bytes + 9))),
+        is_external=draw(st.booleans()),
+        is_sparse=draw(st.booleans()),
+        has_rank=draw(st.booleans()),
+    )
+
+
+@st.composite
+def hostile(draw: st.DrawFn) -> tuple[Graph, Op]:
+    source = draw(st.binary(max_size=40))
+    count = draw(st.integers(0, 5))
+    made = tuple(draw(tensors(i, len(source))) for i in range(count))
+    ids = st.lists(st.integers(-1, count + 1), max_size=5).map(tuple)
+    options = draw(st.dictionaries(st.sampled_from(OPTIONS), VALUES, max_size=6))
+    op = Op(
+        0, 0, draw(st.sampled_from(CODES)), draw(ids), draw(ids), custom_code=draw(st.text(max_size=3)), options=options
+    )
+    sub = Subgraph(0, "", made, (op,), (), ())
+    return Graph("", len(source), 3, "", (sub,), source=memoryview(source)), op
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(hostile())
+def test_every_op_gets_a_verdict_whatever_it_is_made_of(made: tuple[Graph, Op]) -> None:
+    judged = verdicts(*made, RKNN, "rk3588")
+    assert judged
+    assert len({j.kernel for j in judged}) == len(judged)
+    for j in judged:
+        assert j.status in ("supported", "refused", "unknown")
+        assert j.reason.isprintable()
+        assert j.reason
+        assert j.rule
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(hostile())
+def test_no_predicate_fails_on_anything(made: tuple[Graph, Op]) -> None:
+    for name, parameter in ASKED:
+        found = find(name).violation(Case(*made, RKNN), parameter)
+        assert found is None or found.isprintable()

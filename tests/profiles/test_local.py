@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine's own profile, from texts of /proc and /sys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgedeploy_profiles import load_board, profile_sha256
+from edgedeploy_profiles.local import Cpu, probe, with_this_machine
+
+ARM = "processor\t: {}\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: {}\nCPU revision\t: 0\n"
+X86 = "processor\t: {}\nmodel name\t: Intel(R) Xeon(R) CPU{}\ncpu MHz\t\t: {}\nflags\t: fpu\n"
+
+
+def arm(*parts: str) -> str:
+    return "\n".join(ARM.format(i, part) for i, part in enumerate(parts)) + "\nHardware\t: Rockchip RK3588\n"
+
+
+def machine(folder: Path, cpuinfo: str, **max_khz: str) -> tuple[Path, Path]:
+    (folder / "proc").mkdir()
+    (folder / "proc/cpuinfo").write_text(cpuinfo)
+    for cpu, khz in max_khz.items():
+        cpufreq = folder / "sys/devices/system/cpu" / cpu / "cpufreq"
+        cpufreq.mkdir(parents=True)
+        (cpufreq / "cpuinfo_max_freq").write_text(khz)
+    return folder / "proc", folder / "sys"
+
+
+def test_big_and_little_cores_become_clusters_fastest_first(tmp_path: Path) -> None:
+    proc, sys = machine(
+        tmp_path,
+        arm("0xd05", "0xd05", "0xd0b", "0xd0b"),
+        cpu0="1800000\n",
+        cpu1="1800000\n",
+        cpu2="2400000\n",
+        cpu3="2400000\n",
+    )
+    board = with_this_machine(load_board("local"), proc, sys)
+    found = [(c.name, c.core, c.cpus, c.clock_ghz.value, c.clock_ghz.source) for c in board.clusters]
+    assert found == [
+        ("cortex-a76@2.4", "cortex-a76", (2, 3), 2.4, "probed"),
+        ("cortex-a55@1.8", "cortex-a55", (0, 1), 1.8, "probed"),
+    ]
+
+
+def test_an_unknown_core_is_taken_for_the_slower_profile() -> None:
+    assert probe(arm("0xd99"), {}) == (Cpu(0, "cortex-a55", 0),)
+    assert probe(arm("0xd0b").replace("0x41", "0x61"), {})[0].core == "cortex-a55"
+
+
+@pytest.mark.parametrize(("model", "khz"), [(" @ 2.20GHz", 2_200_000), ("", 0)])
+def test_x86_names_its_clock_in_the_model_name(model: str, khz: int) -> None:
+    assert probe(X86.format(3, model, "1234.567"), {}) == (Cpu(3, "generic-x86-64", khz),)
+    assert probe(X86.format(3, model, "1234.567"), {3: 3_000_000})[0].max_khz == 3_000_000
+
+
+def test_the_clock_of_the_moment_changes_nothing() -> None:
+    assert probe(X86.format(0, "", "800.000"), {}) == probe(X86.format(0, "", "3600.000"), {})
+
+
+def test_without_a_known_clock_it_stays_assumed(tmp_path: Path) -> None:
+    proc, sys = machine(tmp_path, X86.format(0, "", "800.000"), cpu0="what\n")
+    assumed = load_board("local")
+    [cluster] = with_this_machine(assumed, proc, sys).clusters
+    assert cluster.clock_ghz.source.startswith("assumed:")
+    assert cluster.cpus == (0,)
+
+
+@pytest.mark.parametrize("cpuinfo", ["", "nonsense", "processor : x\n", "\0\n\n\n"])
+def test_a_machine_that_tells_nothing_keeps_the_assumed_board(tmp_path: Path, cpuinfo: str) -> None:
+    board = load_board("local")
+    assert with_this_machine(board, *machine(tmp_path, cpuinfo)) == board
+    assert with_this_machine(board, tmp_path / "none", tmp_path / "none") == board
+
+
+def test_the_same_machine_is_the_same_board() -> None:
+    assert load_board("local") == load_board("local")
+    assert profile_sha256("local") == profile_sha256("local")
