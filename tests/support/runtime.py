@@ -34,9 +34,13 @@ def inspect_all(
     *,
     claims: Iterable[Sequence[Sequence[int]]] | None = None,
     xnnpack: bool = True,
+    run: bool = False,
+    threads: int = 1,
     deadline_s: float = _DEADLINE_S,
 ) -> list[Answer]:
-    """Allocate each model in the runtime and read its plans. ``claims[i]``: calls made on model i's main subgraph.
+    """Allocate each model in the runtime, with ``run`` invoke it once, and read its plans.
+
+    ``claims[i]``: calls made on model i's main subgraph.
 
     Raises :class:`subprocess.TimeoutExpired` when all together take longer than ``deadline_s``.
     """
@@ -45,6 +49,8 @@ def inspect_all(
         {
             "base64": base64.b64encode(model).decode(),
             "xnnpack": xnnpack,
+            "run": run,
+            "threads": threads,
             "claims": {"0": [list(ops) for ops in calls[i]]} if calls is not None else {},
         }
         for i, model in enumerate(models)
