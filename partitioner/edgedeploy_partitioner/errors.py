@@ -7,10 +7,15 @@
     ├── NotDeployable         3   a good model that this board cannot take
     └── GateFailed            1   a limit the user set is exceeded
 
-Every message is one line: what, where, what to do.
+Every message is one printable line: what, where, what to do. Names in it may come from a hostile file.
 """
 
 from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, every control, bidirectional and undecodable character written as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 class PlanningError(Exception):
@@ -19,8 +24,8 @@ class PlanningError(Exception):
     exit_code = 2
 
     def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = printable(message)
+        super().__init__(self.message)
 
 
 class InputError(PlanningError):

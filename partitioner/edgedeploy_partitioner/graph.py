@@ -73,6 +73,9 @@ class Quantization:
     zero_points: tuple[int, ...]
     axis: int
     block_size: int = 0
+    scale_tensor: int | None = None
+    """The tensor with the scales of blocks; ``zero_point_tensor`` is -1 where all zero points are 0."""
+    zero_point_tensor: int | None = None
 
     @property
     def per_channel(self) -> bool:
@@ -141,6 +144,18 @@ class Op:
         """What people call the op: its schema name, or the custom code of a custom op."""
         return self.custom_code or self.code
 
+    @property
+    def kind(self) -> str:
+        """What rules are looked up by: ``CONV_2D``, or ``CUSTOM:code``, whatever that code is."""
+        return f"{self.code}:{self.custom_code}" if self.custom_code else self.code
+
+    @property
+    def callees(self) -> tuple[int, ...]:
+        """Subgraphs that the op runs or stands for (IF, WHILE, CALL_ONCE, composites, …), as its options list them."""
+        names = ("subgraph", "subgraph_index", "subgraph_indices")
+        values = (value for name, value in self.options.items() if name.endswith(names))
+        return tuple(int(i) for value in values for i in (value if isinstance(value, tuple) else (value,)))
+
 
 @dataclass(frozen=True)
 class Subgraph:
@@ -168,13 +183,16 @@ class Subgraph:
 
     @cached_property
     def folded(self) -> frozenset[int]:
-        """Ops that only unpack constants: chains of DEQUANTIZE and DENSIFY over weights. They cost nothing at run time."""
+        """Ops that only unpack constants: chains of DEQUANTIZE and DENSIFY over weights. They run only once."""
         done: set[int] = set()
         constant = {t.id for t in self.tensors if t.is_constant}
-        for op in self.ops:
-            if op.code in ("DEQUANTIZE", "DENSIFY") and all(t in constant for t in op.inputs):
+        todo = [op.index for op in self.ops]
+        while todo:  # the file's order may be any: an op is looked at again when one of its inputs became constant
+            op = self.ops[todo.pop()]
+            if op.index not in done and op.code in ("DEQUANTIZE", "DENSIFY") and constant.issuperset(op.inputs):
                 done.add(op.index)
                 constant.update(op.outputs)
+                todo.extend(c for t in op.outputs for c in self.consumers.get(t, ()))
         return frozenset(done)
 
 
@@ -199,6 +217,8 @@ class Graph:
     subgraphs: tuple[Subgraph, ...]
     signatures: tuple[Signature, ...] = ()
     metadata: tuple[tuple[str, Span], ...] = ()
+    external_files: tuple[str, ...] = ()
+    """Names of the files that hold external constants, as the model gives them."""
     source: memoryview = field(default=memoryview(b""), compare=False, repr=False)
 
     def bytes_of(self, span: Span) -> memoryview:

@@ -114,7 +114,7 @@ def runs(problem: Problem, order: Sequence[int], lanes: Sequence[int]) -> tuple[
     return tuple(groups)
 
 
-def segments(problem: Problem, group: Group, lanes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def segments(group: Group, lanes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """The members of ``group`` cut where the lane changes."""
     cut: list[list[int]] = []
     for i in group.members:
@@ -140,7 +140,7 @@ def price(problem: Problem, groups: Sequence[Group], lanes: Sequence[int]) -> Pr
     for number, group in enumerate(groups):
         if group.delegate is not None:
             total += problem.lanes[lanes[group.members[0]]].partition_ns
-            total += sum(problem.lanes[lanes[part[0]]].segment_ns for part in segments(problem, group, lanes))
+            total += sum(problem.lanes[lanes[part[0]]].segment_ns for part in segments(group, lanes))
         here: dict[int, int] = {}
         present: set[tuple[int, str]] = set()
         for i in group.members:

@@ -75,7 +75,7 @@ class _Builder:
                 continue
             part = self.first_partition + len(found)
             ids = []
-            for members in segments(self.scene.stage.full, group, self.schedule.lanes):
+            for members in segments(group, self.schedule.lanes):
                 ids.append(self.first_segment + len(cut))
                 cut.append(self._segment(ids[-1], part, members))
             lane = self.scene.lanes[self.schedule.lanes[group.members[0]]]
@@ -212,7 +212,7 @@ class _Builder:
         if self.schedule.lanes[group.members[0]] < FIRST_CHOSEN_LANE:
             return [self.scene.target.xnnpack_handover]
         npu = self.scene.target.npu
-        count = len(segments(self.scene.stage.full, group, self.schedule.lanes))
+        count = len(segments(group, self.schedule.lanes))
         return [npu.partition_handover(), *([npu.segment_handover()] * count)]
 
 
