@@ -273,7 +273,10 @@ class Runtime(Value, frozen=True):
     """Builtin ops the runtime has a kernel for."""
     custom_kernels: tuple[str, ...]
     """Custom ops the runtime registers by itself."""
+    kernel_versions: dict[str, int] = {}
+    """Newest version of each builtin op that the runtime loads; an op without entry is not judged."""
     graph_rules: dict[str, bool] = {}
-    """``unpacks_with_all_readers``: what ``unpacks`` is claimed only together with every op that reads it.
-    ``dynamic_keeps_out``: an op with a tensor of no fixed size is left. ``all_subgraphs``: branches, bodies and
-    conditions are looked at like the main subgraph. ``skips_decompositions``: the subgraph a composite stands for is not."""
+    """``all_subgraphs``: XNNPACK looks at branches, bodies and conditions like at the main subgraph.
+    ``skips_decompositions``: not at the subgraph that a composite stands for. ``unpacks_with_all_readers``: it claims
+    what ``unpacks`` only with every op that reads it. ``dynamic_keeps_out``: it leaves an op that has a tensor of no
+    fixed size."""

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Try one model in the stock runtime: load, allocate, invoke once. Run it as a child process: it may crash.
+
+    python -m edgedeploy_agent.trial MODEL [--xnnpack off] [--resize 0=1,64,64,3] [--deadline-s 30] [--memory-bytes N]
+
+Prints one JSON line on stdout. What the runtime logs goes to stderr, with a line ``trial: STAGE`` before each stage,
+so that whoever reads it knows how far a process came that did not live to tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import signal
+import sys
+from typing import Any
+
+import numpy as np
+
+STAGES = ("start", "load", "allocate", "invoke", "done")
+_SEED = 20240229
+_NO_REASON = "gave up without a reason, as it does when memory cannot be allocated"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the trial; 0 if the model ran, 1 if the runtime refused it."""
+    options = _parser().parse_args(arguments)
+    answer = own_stdout()
+    _limit(options.deadline_s)
+    result = run(options)
+    answer.write(json.dumps(result) + "\n")
+    answer.flush()
+    return 0 if result["stage"] == "done" else 1
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Stage reached (one of ``STAGES``; the one that failed, if ``error`` is set) and what was seen until then."""
+    result: dict[str, Any] = dict.fromkeys(("stage", "error", "runtime", "xnnpack_partitions"))
+    result["outputs"] = []
+
+    def begin(stage: str) -> None:
+        result["stage"] = stage
+        print(f"trial: {stage}", file=sys.stderr, flush=True)
+
+    try:
+        begin("start")
+        module, name, version = stock_runtime()
+        result["runtime"] = {"name": name, "version": version}
+        _limit_memory(options.memory_bytes)
+        begin("load")
+        interpreter = module.Interpreter(**_interpreter_options(module, options))
+        for position, shape in options.resize:
+            interpreter.resize_tensor_input(interpreter.get_input_details()[position]["index"], shape)
+        begin("allocate")
+        interpreter.allocate_tensors()
+        result["xnnpack_partitions"] = _xnnpack_partitions(interpreter)
+        begin("invoke")
+        _feed(interpreter)
+        interpreter.invoke()
+        result["outputs"] = [_shown(t) for t in interpreter.get_output_details()]
+        if options.tensors:
+            result["tensors"] = {int(t["index"]): t["shape"].tolist() for t in interpreter.get_tensor_details()}
+        begin("done")
+    except MemoryError:
+        result["error"] = "out of memory"
+    except Exception as error:
+        result["error"] = " ".join(str(error).split()) or _NO_REASON
+    return result
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m edgedeploy_agent.trial", description="Try a model once.")
+    parser.add_argument("model")
+    parser.add_argument("--xnnpack", choices=("default", "off"), default="default")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--resize", type=_resize, action="append", default=[], metavar="POSITION=N,H,W,C")
+    parser.add_argument("--tensors", action="store_true", help="report the shape of every tensor after the run")
+    parser.add_argument("--deadline-s", type=int, help="kill itself after this time, whatever the runtime does")
+    parser.add_argument("--memory-bytes", type=int, help="what the model may map beyond what the runtime has")
+    return parser
+
+
+def _resize(text: str) -> tuple[int, list[int]]:
+    position, _, shape = text.partition("=")
+    return int(position), [int(d) for d in shape.split(",") if d]
+
+
+def own_stdout() -> Any:
+    """The real stdout; file descriptor 1 then leads to stderr, as native code prints what it likes."""
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return answer
+
+
+def _limit(deadline_s: int | None) -> None:
+    """No core files, no endless log; SIGALRM at the deadline, also when the parent is gone."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 24, 1 << 24))
+    if deadline_s:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(deadline_s)
+
+
+def _limit_memory(memory_bytes: int | None) -> None:
+    """What the model may map beyond what Python and the runtime have mapped already."""
+    if memory_bytes:
+        with open("/proc/self/statm") as statm:
+            mapped = int(statm.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes,) * 2)
+
+
+def stock_runtime() -> tuple[Any, str, str]:
+    """The interpreter module that is installed, its name and version."""
+    from importlib import import_module
+    from importlib.metadata import PackageNotFoundError, version
+
+    reasons = []
+    for package, distribution in (("ai_edge_litert", "ai-edge-litert"), ("tflite_runtime", "tflite-runtime")):
+        try:
+            return import_module(package + ".interpreter"), distribution, version(distribution)
+        except (ImportError, PackageNotFoundError) as error:  # noqa: PERF203 - two at most
+            reasons.append(f"{distribution}: {error}")
+    raise ImportError(f"no TFLite runtime ({'; '.join(reasons)})")
+
+
+def _interpreter_options(module: Any, options: argparse.Namespace) -> dict[str, Any]:
+    found = {"model_path": options.model, "num_threads": options.threads}
+    if options.xnnpack == "off":
+        found["experimental_op_resolver_type"] = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    return found
+
+
+def _xnnpack_partitions(interpreter: Any) -> int | None:
+    ops = getattr(interpreter, "_get_ops_details", None)
+    return None if ops is None else sum(op["op_name"] in ("DELEGATE", "TfLiteXNNPackDelegate") for op in ops())
+
+
+def _feed(interpreter: Any) -> None:
+    """Give every input a sample; one of a type that NumPy cannot hand over (4 bits, a resource) stays as it is."""
+    random = np.random.default_rng(_SEED)
+    for tensor in interpreter.get_input_details():
+        with contextlib.suppress(TypeError, ValueError):
+            interpreter.set_tensor(tensor["index"], sample(random, tensor["dtype"], tuple(tensor["shape"])))
+
+
+def sample(random: np.random.Generator, dtype: Any, shape: tuple[int, ...]) -> Any:
+    """Numbers that suit most models: all values of 8 and 16 bits, floats in [-1, 1), indices 0 and 1, short texts."""
+    kind = np.dtype(dtype)
+    if kind.kind in "SUO":
+        return np.full(shape, b"a b", dtype=object)
+    if kind.kind == "b":
+        return random.integers(0, 2, shape).astype(bool)
+    if kind.kind in "iu":
+        limits = np.iinfo(kind) if kind.itemsize < 4 else None
+        low, high = (limits.min, limits.max) if limits else (0, 1)
+        return random.integers(low, high, shape, dtype=kind, endpoint=True)
+    return random.uniform(-1, 1, shape).astype(kind)
+
+
+def _shown(tensor: dict[str, Any]) -> dict[str, Any]:
+    return {"name": tensor["name"], "shape": [int(d) for d in tensor["shape"]], "dtype": np.dtype(tensor["dtype"]).name}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
