@@ -267,7 +267,8 @@ class Plan(Value, frozen=True):
 def to_json(plan: Value) -> bytes:
     """The plan (or any part of it) as indented JSON with a final newline. Deterministic."""
     text = json.dumps(builtins(plan), indent=1, ensure_ascii=False, allow_nan=False)
-    return text.encode() + b"\n"
+    # What is not Unicode (names in a file may be any bytes) becomes a JSON escape.
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def builtins(value: Value) -> Any:

@@ -47,7 +47,7 @@ def file_plan(subgraph: Subgraph, variables: Collection[int] = ()) -> tuple[Step
             members=(op.index,),
             inputs=tuple(t for t in op.inputs if t not in fixed),
             outputs=tuple(t for t in op.outputs if t >= 0),
-            has_side_effect=op.code in _CONTROL or not stateful.isdisjoint(op.inputs),
+            has_side_effect=op.code in _CONTROL or not stateful.isdisjoint((*op.inputs, *op.outputs)),
         )
         for op in subgraph.ops
     )
@@ -101,7 +101,7 @@ def _epochs(plan: Sequence[Step], takes: Sequence[bool]) -> list[list[int]]:
             grew = False
             waiting: list[int] = []
             for i in left:
-                ready = previous.get(i, i) in done or i not in previous
+                ready = i not in previous or previous[i] in done
                 if ready and not any(t in pending for t in plan[i].inputs) and (
                     not epoch or takes[i] == takes[epoch[0]]
                 ):

@@ -71,11 +71,17 @@ def execute(stage: Stage, partitions: Sequence[Collection[int]], lanes: Sequence
     """Replay one claim per partition (positions in ``problem.nodes``), then XNNPACK's.
 
     A claim that comes back as several delegate nodes becomes several claims, and claims are made in the order in
-    which their nodes run; None if that does not come to rest.
+    which their nodes run. A folded op, ready from the start, may come back in a node of its own: then it is left to
+    the built-in kernel. None if that does not come to rest.
     """
     claims = [frozenset(stage.problem.nodes[i].op for i in part) for part in partitions]
+    left_behind: frozenset[int] = frozenset()
     for _ in range(len(stage.plan) + MAX_ROUNDS):
-        steps = replay(stage.plan, [_with_folded(stage, ops) for ops in claims])
+        steps = replay(stage.plan, [_with_folded(stage, ops) - left_behind for ops in claims])
+        lone = [s.members for s in steps if s.call is not None and stage.position.keys().isdisjoint(s.members)]
+        if lone:
+            left_behind = left_behind.union(*lone)
+            continue
         left = frozenset(step.op for step in steps if step.call is None)
         steps = replay(steps, [stage.xnnpack(left)]) if left else steps
         steps = _renumber(steps, left, len(claims))

@@ -221,7 +221,9 @@ class _Planner:
         if not unknown or self.request.assume_unknown == "supported":
             return None
         scenes = self._scenes(assume_supported=True)
-        return self._whole(scenes, [s.schedule for s in self._settle(scenes)])
+        found = self._whole(scenes, [s.schedule for s in self._settle(scenes)])
+        # More freedom never makes the best plan worse, but the search over orders may miss it.
+        return min(found, whole, key=lambda w: w.latency_ns)
 
     # --- what the plan says of itself ---
 

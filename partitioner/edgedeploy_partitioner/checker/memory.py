@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do the memory lines add up, and are the arena and its timeline those of the plan?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edgedeploy_partitioner.checker.arena import ArenaNode, possible_arenas
+from edgedeploy_partitioner.checker.view import Fault, Scope, View
+
+LINES = (
+    "arena_bytes",
+    "persistent_bytes",
+    "packed_bytes",
+    "delegate_internal_bytes",
+    "npu_pool_bytes",
+    "handover_bytes",
+    "model_bytes",
+)
+"""What ``peak_bytes`` is the sum of."""
+
+
+def check_memory(view: View) -> Iterator[Fault]:
+    yield from _lines(view)
+    yield from _arena(view)
+    yield from _timeline(view)
+
+
+def _lines(view: View) -> Iterator[Fault]:
+    m = view.plan.memory
+    lines: dict[str, int | None] = {name: getattr(m, name) for name in LINES}
+    total = sum(line or 0 for line in lines.values())
+    if total != m.peak_bytes:
+        yield Fault("peak", f"the memory lines sum to {total} bytes, the peak is {m.peak_bytes}")
+    lines["baseline_bytes"] = m.baseline_bytes
+    for name, line in lines.items():
+        warned = any(w.code == "line_not_modelled" and name in w.message for w in view.plan.warnings)
+        if warned != (line is None):
+            yield Fault("line", f"{name} is {line}, and {'has a' if warned else 'no'} warning that it is not modelled")
+    if any(line is not None and line < 0 for line in (*lines.values(), m.lowest_arena_bytes)):
+        yield Fault("line", "a memory line is negative")
+    if not m.peak_low_bytes <= m.peak_bytes or (m.peak_high_bytes is not None and m.peak_high_bytes < m.peak_bytes):
+        yield Fault("peak", f"the peak is not between {m.peak_low_bytes} and {m.peak_high_bytes} bytes")
+    if m.lowest_arena_bytes is not None and m.lowest_arena_bytes > m.arena_bytes:
+        yield Fault("arena", f"the lowest possible arena {m.lowest_arena_bytes} bytes is over the arena")
+    limit = view.plan.inputs.options.memory_limit_bytes
+    if limit is not None and m.peak_bytes > limit:
+        yield Fault("memory-limit", f"the peak is {m.peak_bytes} bytes, the limit is {limit}")
+
+
+def _arena(view: View) -> Iterator[Fault]:
+    """Replay the runtime's planner where the plan says that its own replay is exact and every kernel is plain."""
+    used = [use for use in view.plan.subgraphs if use.times]
+    if not view.plan.memory.arena_exact or [use.index for use in used] != [view.main]:
+        return
+    scope = view.scopes[view.main]
+    possible = possible_arenas(scope.subgraph, _nodes(scope), scope.fixed)
+    if possible is not None and view.plan.memory.arena_bytes not in possible:
+        sizes = " or ".join(map(str, sorted(possible)))
+        yield Fault("arena", f"the runtime's arena has {sizes} bytes, not {view.plan.memory.arena_bytes}")
+
+
+def _nodes(scope: Scope) -> list[ArenaNode]:
+    nodes = []
+    for op, home in _executed(scope.view, scope.index):
+        if op is not None:
+            code = None if op in scope.subgraph.folded else scope.subgraph.ops[op].code
+            nodes.append(ArenaNode(code, scope.subgraph.ops[op].inputs, scope.subgraph.ops[op].outputs))
+        elif home is not None:
+            inside = scope.members[home]
+            made = dict.fromkeys(t for i in sorted(inside) for t in scope.writes(i))
+            read = dict.fromkeys(t for i in sorted(inside) for t in scope.reads(i) if t not in made)
+            left = tuple(t for t in made if scope.needed_outside(t, inside))
+            nodes.append(ArenaNode(None, tuple(read), left))
+    return nodes
+
+
+def _timeline(view: View) -> Iterator[Fault]:
+    """One step for each node the runtime executes, in its order, and none needs more than the arena."""
+    m = view.plan.memory
+    for use in view.plan.subgraphs:
+        folded = view.graph.subgraphs[use.index].folded
+        given = [(s.op, s.partition) for s in m.timeline if s.subgraph == use.index and s.op not in folded]
+        if given and given != [step for step in _executed(view, use.index) if step[0] not in folded]:
+            yield Fault("timeline", f"the timeline of subgraph {use.index} is not its execution order")
+    over = [s for s in m.timeline if not 0 <= s.live_bytes <= m.arena_bytes]
+    if over:
+        yield Fault("timeline", f"{over[0].live_bytes} bytes are live in an arena of {m.arena_bytes}")
+
+
+def _executed(view: View, subgraph: int) -> list[tuple[int | None, int | None]]:
+    steps: list[tuple[int | None, int | None]] = []
+    for op in view.use[subgraph].order:
+        home = view.entry[subgraph, op].partition
+        step = (op, None) if home is None else (None, home)
+        if not steps or steps[-1] != step:
+            steps.append(step)
+    return steps
