@@ -1,2 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line, board connections, bundles and reports."""
+"""The command line, board connections, bundles and reports; and the same verbs for Python, imported when used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgedeploy.api import check as check
+    from edgedeploy.api import diff as diff
+    from edgedeploy.api import load_board as load_board
+    from edgedeploy.api import partition as partition
+    from edgedeploy.api import read_model as read_model
+    from edgedeploy.api import read_plan as read_plan
+    from edgedeploy.bundle import write_bundle as write_bundle
+
+_WHERE = {
+    **dict.fromkeys(("check", "diff", "load_board", "partition", "read_model", "read_plan"), "edgedeploy.api"),
+    "write_bundle": "edgedeploy.bundle",
+}
+__all__ = ["check", "diff", "load_board", "partition", "read_model", "read_plan", "write_bundle"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -63,7 +63,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not (first.isdigit() and (last.isdigit() if dash else True)) or len(part) > 9:
+        if not part.isascii() or not first.isdecimal() or (dash and not last.isdecimal()) or len(part) > 9:
             raise InputError(f"--cpus {text}: expected big, little or a list like 0,2-3")
         found += range(int(first), min(int(last or first), 1023) + 1)
     if not found or len(set(found)) != len(found):

@@ -23,7 +23,7 @@ FREE = Cost(0, 0, 0, "overhead")
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to run an op. ``cost`` is None where it is refused."""
+    """One way to run an op. ``cost`` is None where an NPU refuses it."""
 
     backend: str
     kernel: str
@@ -110,10 +110,14 @@ class Target:
         return op.code == "STABLEHLO_COMPOSITE" and self.cpu_kernel(op) == XNNPACK_KERNEL
 
     def cpu_kernel(self, op: Op) -> str:
-        """The kernel that runs ``op`` on the CPU when nobody else claims it."""
-        if self.xnnpack == "off":
-            return BUILTIN_KERNEL
-        return XNNPACK_KERNEL if self.census[op.subgraph, op.index].verdict == "takes" else BUILTIN_KERNEL
+        """The kernel that runs ``op`` on the CPU when nobody else claims anything."""
+        return XNNPACK_KERNEL if op.index in self._claimed[op.subgraph] else BUILTIN_KERNEL
+
+    @cached_property
+    def _claimed(self) -> Mapping[int, frozenset[int]]:
+        """What XNNPACK claims of each subgraph when all of it is there."""
+        every = {sub.index: frozenset(op.index for op in sub.ops) for sub in self.graph.subgraphs}
+        return {index: self.xnnpack_claims(index, ops) for index, ops in every.items()}
 
     def has_kernel(self, op: Op) -> bool:
         """Does the runtime register a built-in kernel for ``op``?"""
@@ -147,39 +151,43 @@ class Target:
         )
 
     def _cpu_candidates(self, op: Op) -> tuple[Candidate, ...]:
-        source = f"census of {self.runtime.name} {self.runtime.version}"
-        found = []
+        found = [self._builtin(op)]
         if self.xnnpack != "off":
-            matched = self.census[op.subgraph, op.index]
-            taken = matched.verdict == "takes"
-            found.append(
-                Candidate(
-                    backend=CPU,
-                    kernel=XNNPACK_KERNEL,
-                    layout=NHWC,
-                    verdict="supported" if taken else "refused",
-                    reason=_census_reason(matched),
-                    rule=f"xnnpack_{matched.verdict}",
-                    source=source,
-                    sdk_version=None,
-                    cost=self.cpu.op(self.graph, op, XNNPACK_KERNEL) if taken else None,
-                )
-            )
-        registered = self.has_kernel(op)
-        found.append(
-            Candidate(
-                backend=CPU,
-                kernel=BUILTIN_KERNEL,
-                layout=NHWC,
-                verdict="supported" if registered else "refused",
-                reason="" if registered else f"{self.runtime.name} {self.runtime.version} has no kernel for {op.name}",
-                rule="runtime_kernel" if registered else "no_runtime_kernel",
-                source=source,
-                sdk_version=None,
-                cost=self.cpu.op(self.graph, op, BUILTIN_KERNEL) if registered else FREE,
-            )
-        )
+            found.insert(0, self._xnnpack(op))
         return tuple(found)
+
+    def _xnnpack(self, op: Op) -> Candidate:
+        """The price stands even where XNNPACK leaves the op: it may claim it when other ops have other owners."""
+        seen = self.census[op.subgraph, op.index]
+        return Candidate(
+            backend=CPU,
+            kernel=XNNPACK_KERNEL,
+            layout=NHWC,
+            verdict="supported" if self.cpu_kernel(op) == XNNPACK_KERNEL else "refused",
+            reason=_census_reason(seen),
+            rule=f"xnnpack_{seen.verdict}",
+            source=self._census_source,
+            sdk_version=None,
+            cost=self.cpu.op(self.graph, op, XNNPACK_KERNEL),
+        )
+
+    def _builtin(self, op: Op) -> Candidate:
+        registered = self.has_kernel(op)
+        return Candidate(
+            backend=CPU,
+            kernel=BUILTIN_KERNEL,
+            layout=NHWC,
+            verdict="supported" if registered else "refused",
+            reason="" if registered else f"{self.runtime.name} {self.runtime.version} has no kernel for {op.name}",
+            rule="runtime_kernel" if registered else "no_runtime_kernel",
+            source=self._census_source,
+            sdk_version=None,
+            cost=self.cpu.op(self.graph, op, BUILTIN_KERNEL) if registered else FREE,
+        )
+
+    @property
+    def _census_source(self) -> str:
+        return f"census of {self.runtime.name} {self.runtime.version}"
 
 
 def _census_reason(found: Found) -> str:

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make demo` and `make test` need Python >= 3.11 with pip, and make. Everything they install goes into .venv.
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/run.stamp
+DEV := $(VENV)/dev.stamp
+MODEL ?= examples/unet_128.int8.tflite
+BOARD ?= rk3588
+
+# The first Python that is new enough and has pip; `make PYTHON=/path/to/python3.12 test` overrides it.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+.PHONY: help demo test lint fuzz bench docs system-deps clean
+.DELETE_ON_ERROR:
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' Makefile | expand -t 14
+
+demo: $(RUN)  ## plan MODEL for BOARD and print the report
+	$(BIN)/edgedeploy partition $(MODEL) --board $(BOARD)
+
+test: lint  ## lint, then all tests
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+lint: $(DEV)  ## ruff, mypy --strict, the import contracts, Python 3.9 for the agent
+	$(BIN)/ruff check .
+	$(BIN)/mypy host partitioner profiles kernels_neon protos device_agent tests benchmarks tools
+	$(BIN)/lint-imports
+	$(BIN)/vermin --quiet --no-tips --target=3.9- --violations device_agent
+
+fuzz: $(DEV)  ## feed the reader 20,000 broken models
+	$(BIN)/python tools/fuzz_reader.py --mutants 20000 examples/*.tflite
+
+bench: $(DEV)  ## how long the command line takes to start
+	$(BIN)/python benchmarks/startup.py
+
+docs: $(DEV)  ## run the commands shown in README.md and docs/cli.md again and paste what they print
+	cd tests && ../$(BIN)/python -m support.documents
+
+system-deps:  ## Debian packages that make and Python need (root)
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends python3 python3-pip
+
+clean:  ## remove the environment and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "needs Python 3.11 or later with pip: apt-get install python3 python3-pip"; exit 1; }
+	$(PYTHON) -m venv --without-pip $(VENV)
+
+$(RUN): pyproject.toml constraints.txt | $(BIN)/python
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet -c constraints.txt -e .
+	touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet -c constraints.txt -e '.[dev]'
+	touch $(RUN) $@

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The typer app: one command per module of ``edgedeploy.commands``, found by looking into that folder.
+
+Command modules import only what their options need; the work is imported when a command runs, so that
+``edgedeploy --help`` starts fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Annotated
+
+import typer
+
+from edgedeploy import commands
+
+EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    a gate failed (--fail-on)
+  2    bad input or usage
+  3    this model cannot be planned or deployed on this board
+  70   a bug in edgedeploy
+  130  interrupted
+  141  the reader of the output went away"""
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        from edgedeploy.output import emit
+
+        emit(f"edgedeploy {version('edgedeploy')}\n")
+        raise typer.Exit
+
+
+def _build() -> typer.Typer:
+    built = typer.Typer(
+        name="edgedeploy",
+        help="Plan a .tflite model for an ARM board: which operator runs where, what it costs, how much memory it "
+        f"takes.\n\n{EXIT_CODES}",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+
+    @built.callback()
+    def root(
+        version: Annotated[
+            bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+        ] = False,
+        verbose: Annotated[bool, typer.Option("--verbose", "-v", help="If this program fails, show where.")] = False,
+    ) -> None:
+        del version, verbose  # the one is done, the other is read from the arguments when something has failed
+
+    for module in pkgutil.iter_modules(commands.__path__):
+        built.command(module.name)(importlib.import_module(f"{commands.__name__}.{module.name}").command)
+    return built
+
+
+app = _build()

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is in a model file, schema ``edgedeploy.model/1``: facts of the file alone, no board and no plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edgedeploy.trial import Trial
+from edgedeploy_partitioner import facts
+from edgedeploy_partitioner.facts import Finding
+from edgedeploy_partitioner.facts.kind import stored_type
+from edgedeploy_partitioner.graph import Graph, Op, Quantization, Subgraph, Tensor
+from edgedeploy_partitioner.plan import Value
+from edgedeploy_partitioner.work import work
+from edgedeploy_profiles.schema import Runtime
+
+SCHEMA = "edgedeploy.model/1"
+
+
+class QuantFacts(Value, frozen=True):
+    """``scales`` is how many there are: 1 is per tensor. The first of them and of the zero points are given."""
+
+    scales: int
+    axis: int
+    scale: float | None
+    zero_point: int | None
+    block_size: int
+
+
+class TensorFacts(Value, frozen=True):
+    """``stored_dtype`` is the type in the file: of a folded weight that of the constant behind it."""
+
+    id: int
+    name: str
+    dtype: str
+    stored_dtype: str
+    shape: tuple[int, ...]
+    signature: tuple[int, ...] | None
+    bytes: int
+    constant: bool
+    variable: bool
+    sparse: bool
+    quantization: QuantFacts | None
+
+
+class OpFacts(Value, frozen=True):
+    """``inputs`` has null where an optional input is absent. ``intensity`` is MACs per byte."""
+
+    index: int
+    op: str
+    custom_code: str
+    version: int
+    inputs: tuple[TensorFacts | None, ...]
+    outputs: tuple[TensorFacts | None, ...]
+    folded: bool
+    macs: int
+    read_bytes: int
+    written_bytes: int
+    intensity: float
+
+
+class SubgraphFacts(Value, frozen=True):
+    index: int
+    name: str
+    inputs: tuple[TensorFacts, ...]
+    outputs: tuple[TensorFacts, ...]
+    ops: tuple[OpFacts, ...]
+
+
+class SignatureFacts(Value, frozen=True):
+    key: str
+    subgraph: int
+    inputs: dict[str, int]
+    outputs: dict[str, int]
+
+
+class Refused(Value, frozen=True):
+    """What the stock runtime will not run, judged without running it."""
+
+    runtime: str
+    version: str
+    findings: tuple[Finding, ...]
+
+
+class ModelFacts(Value, frozen=True):
+    schema: str
+    name: str
+    sha256: str
+    bytes: int
+    version: int
+    description: str
+    dtype_class: str
+    compiled_for: str | None
+    macs: int
+    constant_bytes: int
+    signatures: tuple[SignatureFacts, ...]
+    subgraphs: tuple[SubgraphFacts, ...]
+    oddities: tuple[Finding, ...]
+    refused: Refused
+    trial: Trial | None
+
+
+def inspect(graph: Graph, name: str, runtime: Runtime, trial: Trial | None = None) -> ModelFacts:
+    """The facts of ``graph``; ``runtime`` is the one asked what it would refuse."""
+    subgraphs = tuple(_subgraph(graph, sub) for sub in graph.subgraphs)
+    return ModelFacts(
+        schema=SCHEMA,
+        name=name,
+        sha256=graph.sha256,
+        bytes=graph.size,
+        version=graph.version,
+        description=graph.description,
+        dtype_class=facts.dtype_class(graph),
+        compiled_for=facts.compiled_for(graph),
+        macs=sum(op.macs for sub in subgraphs for op in sub.ops),
+        constant_bytes=sum({t.buffer: t.nbytes for t in _constants(graph)}.values()),
+        signatures=tuple(SignatureFacts(s.key, s.subgraph, dict(s.inputs), dict(s.outputs)) for s in graph.signatures),
+        subgraphs=subgraphs,
+        oddities=facts.oddities(graph),
+        refused=Refused(runtime.name, runtime.version, facts.runtime_refusals(graph, runtime)),
+        trial=trial,
+    )
+
+
+def _constants(graph: Graph) -> Iterator[Tensor]:
+    return (t for sub in graph.subgraphs for t in sub.tensors if t.is_constant)
+
+
+def _subgraph(graph: Graph, sub: Subgraph) -> SubgraphFacts:
+    def known(ids: tuple[int, ...]) -> tuple[TensorFacts, ...]:
+        return tuple(_tensor(sub, t) for t in ids if t >= 0)
+
+    ops = tuple(_op(graph, sub, op) for op in sub.ops)
+    return SubgraphFacts(sub.index, sub.name, known(sub.inputs), known(sub.outputs), ops)
+
+
+def _op(graph: Graph, sub: Subgraph, op: Op) -> OpFacts:
+    done = work(graph, op)
+    return OpFacts(
+        index=op.index,
+        op=op.code,
+        custom_code=op.custom_code,
+        version=op.version,
+        inputs=tuple(_tensor(sub, t) if t >= 0 else None for t in op.inputs),
+        outputs=tuple(_tensor(sub, t) if t >= 0 else None for t in op.outputs),
+        folded=op.index in sub.folded,
+        macs=done.macs,
+        read_bytes=done.read_bytes,
+        written_bytes=done.written_bytes,
+        intensity=round(done.intensity, 3),
+    )
+
+
+def _tensor(sub: Subgraph, id_: int) -> TensorFacts:
+    t = sub.tensors[id_]
+    return TensorFacts(
+        id=t.id,
+        name=t.name,
+        dtype=t.dtype.value,
+        stored_dtype=stored_type(sub, t).value,
+        shape=t.shape,
+        signature=t.signature,
+        bytes=t.nbytes,
+        constant=t.is_constant or sub.producer.get(id_) in sub.folded,
+        variable=t.is_variable,
+        sparse=t.is_sparse,
+        quantization=_quantization(t.quantization),
+    )
+
+
+def _quantization(q: Quantization | None) -> QuantFacts | None:
+    if q is None:
+        return None
+    scale, zero = next(iter(q.scales), None), next(iter(q.zero_points), None)
+    return QuantFacts(len(q.scales), q.axis, scale, zero, q.block_size)

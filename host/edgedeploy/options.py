@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that several commands share, said once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgedeploy.text import parse_size
+
+
+class Xnnpack(StrEnum):
+    default = "default"
+    off = "off"
+    switch = "switch"
+
+
+class Unknown(StrEnum):
+    refused = "refused"
+    supported = "supported"
+
+
+def board_list(text: str) -> list[str]:
+    """``B``, ``B,B2`` or ``all``; each once."""
+    if text == "all":
+        from edgedeploy_profiles import board_names
+
+        return list(board_names())
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise typer.BadParameter(f"--board {text!r} has an empty name")
+    return list(dict.fromkeys(names))
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """``NAME=1,224,224,3`` entries by name; the name may contain ``=``."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, _, dims = text.rpartition("=")
+        if not name or not all(d.strip().isdecimal() and d.isascii() for d in dims.split(",")):
+            raise typer.BadParameter(f"{text!r} is not NAME=1,224,224,3")
+        if name in shapes:
+            raise typer.BadParameter(f"input {name!r} is given two shapes")
+        shapes[name] = tuple(int(d) for d in dims.split(","))
+    return shapes
+
+
+def parse_limit(text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_size(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)]
+BoardName = Annotated[
+    str, typer.Option("--board", metavar="B", help="A board profile ('edgedeploy boards' lists them) or a .toml file.")
+]
+Npu = Annotated[
+    str | None, typer.Option("--npu", metavar="STACK", help="NPU software stack, or 'none'. [default: the board's]")
+]
+RuntimeName = Annotated[
+    str | None, typer.Option("--runtime", metavar="NAME[==V]", help="TFLite runtime. [default: the board's]")
+]
+XnnpackMode = Annotated[Xnnpack, typer.Option("--xnnpack", help="How the runtime's XNNPACK delegate is used.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="[default: the size of --cpus]")]
+Cpus = Annotated[
+    str | None,
+    typer.Option("--cpus", metavar="big|little|LIST", help="CPU cores to use. [default: the fastest cluster]"),
+]
+AssumeUnknown = Annotated[
+    Unknown, typer.Option("--assume-unknown", help="What an op counts as when nobody knows whether the NPU takes it.")
+]
+SignatureKey = Annotated[str | None, typer.Option("--signature", metavar="KEY", help="Entry point to plan for.")]
+InputShapes = Annotated[
+    list[str] | None,
+    typer.Option("--input-shape", metavar="NAME=1,224,224,3", help="Fix the shape of an input. Repeatable."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with a versioned schema.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the headline; no progress.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Everything, nothing collapsed.")]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Board profiles, and plans for several boards side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from edgedeploy.report.page import BAD, DIM, NPU, STRONG, Style, grid, render, text
+from edgedeploy.text import duration, plural, ranges, size, times_faster
+from edgedeploy_partitioner.errors import PlanningError
+from edgedeploy_partitioner.plan import Plan
+from edgedeploy_profiles import load_backend
+from edgedeploy_profiles.schema import Board, Cluster, Quantity, Stack
+
+COMPARED: tuple[tuple[Literal["left", "right"], int | None], ...] = (
+    ("left", 10), ("right", 7), ("right", 7), ("right", 7), ("right", 8), ("right", 3), ("left", None),
+)  # fmt: skip
+
+
+def comparison(results: Mapping[str, Plan | PlanningError], style: Style) -> str:
+    """One line a board, the fastest first, boards that cannot take the model last."""
+    plans = {name: result for name, result in results.items() if isinstance(result, Plan)}
+    failed = {name: result for name, result in results.items() if isinstance(result, PlanningError)}
+    rows = [[text((word, DIM)) for word in ("board", "latency", "from", "to", "peak", "NPU", "")]]
+    rows += [_compared(name, plan) for name, plan in sorted(plans.items(), key=lambda p: p[1].predicted.latency_ns)]
+    return render(
+        style,
+        grid(rows, *COMPARED, indent=0),
+        grid([(text((name, BAD)), text(str(error))) for name, error in failed.items()], *COMPARED[::6], indent=0),
+        text(("NPU partitions; analytical estimates, not run on hardware; -v shows all", DIM)),
+    )
+
+
+def _compared(name: str, plan: Plan) -> list[Text]:
+    predicted = plan.predicted
+    cpu = times_faster(predicted.latency_ns, plan.baselines.all_cpu.latency_ns)
+    cpu_words = "all on the CPU" if cpu == "the same" else f"{cpu} than the CPU"
+    return [
+        text((name, STRONG)),
+        text((duration(predicted.latency_ns), STRONG)),
+        text(duration(predicted.low_ns)),
+        text(duration(predicted.high_ns)),
+        text(size(plan.memory.peak_bytes)),
+        text(str(sum(p.delegate != "xnnpack" for p in plan.partitions))),
+        text(cpu_words),
+    ]
+
+
+def board_list(boards: Sequence[Board], style: Style) -> str:
+    rows = [
+        (
+            text((b.name, STRONG)),
+            text(b.title),
+            text((", ".join(b.stacks) or "no NPU", NPU if b.stacks else DIM)),
+            text(" + ".join(f"{len(c.cpus)}x {c.core}" for c in b.clusters)),
+        )
+        for b in boards
+    ]
+    width = max((len(b.name) for b in boards), default=4)
+    stacks = max((len(", ".join(b.stacks) or "no NPU") for b in boards), default=4)
+    table = grid(rows, ("left", min(20, width)), ("left", None), ("left", min(20, stacks)), ("left", 24), indent=0)
+    return render(style, table)
+
+
+def board_sheet(board: Board, style: Style) -> str:
+    """Everything a profile says, every number with its source."""
+    return render(style, *_sheet(board))
+
+
+def _sheet(board: Board) -> Iterator[RenderableType]:
+    yield text((board.title, STRONG), f" ({board.name}, SoC {board.soc})")
+    yield text(("profile numbers, not run on this hardware by this project", DIM))
+    if board.software:
+        yield _section("Software", [(key, value, "") for key, value in board.software.items()])
+    for cluster in board.clusters:
+        yield _section(f"CPU cluster {cluster.name}: cpus {ranges(cluster.cpus)}, {cluster.core}", _cluster(cluster))
+    machine = [
+        ("RAM", *_said(board.ram.bandwidth_gb_s, "GB/s")),
+        ("one invoke", *_said(board.overhead_us, "us")),
+        ("delegate call", *_said(board.partition_handover_us, "us")),
+        ("runtime", board.default_runtime, ""),
+    ]
+    yield _section("Machine", machine)
+    for name, stack in board.stacks.items():
+        yield _section(f"NPU stack {name}", _stack(stack))
+    yield _section("Sources", [(key, value, "") for key, value in board.sources.items()])
+    if board.notes:
+        yield _section("Notes", [("-", note, "") for note in board.notes])
+
+
+def _cluster(cluster: Cluster) -> list[tuple[str, str, str]]:
+    caches = [("L1d", cluster.l1d_bytes), ("L2", cluster.l2_bytes)]
+    return [
+        ("clock", *_said(cluster.clock_ghz, "GHz")),
+        ("bandwidth", *_said(cluster.bandwidth_gb_s, "GB/s, one core")),
+        *((name, size(count), "") for name, count in caches if count is not None),
+    ]
+
+
+def _stack(stack: Stack) -> list[tuple[str, str, str]]:
+    backend = load_backend(stack.backend)
+    rules = plural(len(backend.rules), "rule")
+    return [
+        ("table", f"{backend.title}, SDK {backend.sdk_version}, {rules}, section {stack.soc}", ""),
+        ("device", ", ".join(stack.device_nodes), ""),
+        *((name, *_said(quantity, "")) for name, quantity in stack.costs.items()),
+    ]
+
+
+def _said(quantity: Quantity, unit: str) -> tuple[str, str]:
+    bounds = "" if quantity.low is None and quantity.high is None else f" ({quantity.lowest:g} to {quantity.highest:g})"
+    return f"{quantity.value:g}{bounds} {unit}".strip(), quantity.source
+
+
+def _section(title: str, rows: Sequence[tuple[str, str, str]]) -> RenderableType:
+    from rich.console import Group
+
+    width = min(30, max((len(name) for name, _, _ in rows), default=4))
+    sourced = any(source for _, _, source in rows)
+    columns: list[tuple[str, int | None]] = [("left", width), ("left", None)] + ([("left", 30)] if sourced else [])
+    cells = [[text((a, DIM)), text(b), *([text((c, DIM))] if sourced else [])] for a, b, c in rows]
+    return Group(text(), text((title, STRONG)), grid(cells, *columns))  # type: ignore[arg-type]

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why an op is not on the NPU: the user's wish, the verdict that said so, or the costs that did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from edgedeploy.report.runs import kind, ops_that_run
+from edgedeploy.text import brief_ranges, duration, plural
+from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.plan import CandidateEntry, OpEntry, Plan
+from edgedeploy_partitioner.planning.placement import placement
+
+NAMES_SHOWN = 3
+LABEL = 12
+ON_CPU = ("cpu", "neon")
+
+Wishes = Mapping[tuple[int, int], str]
+"""The ``--force`` or ``--forbid`` that keeps an op, by (subgraph, index), on the CPU."""
+
+
+def npu_candidates(op: OpEntry) -> tuple[CandidateEntry, ...]:
+    return tuple(c for c in op.candidates if c.backend not in ON_CPU)
+
+
+def fallback_ops(plan: Plan) -> tuple[OpEntry, ...]:
+    """Ops that run on the CPU's own kernels (``neon`` is not fallback)."""
+    return tuple(op for op in ops_that_run(plan) if op.backend == "cpu")
+
+
+def refused_ops(plan: Plan) -> tuple[OpEntry, ...]:
+    """Ops on the CPU that no NPU candidate supports; unknown counts as ``--assume-unknown`` says."""
+    fine = ("supported", "unknown") if plan.inputs.options.assume_unknown == "supported" else ("supported",)
+    candidates = ((op, npu_candidates(op)) for op in fallback_ops(plan))
+    return tuple(op for op, ways in candidates if ways and not any(c.verdict in fine for c in ways))
+
+
+def main_subgraph(plan: Plan) -> int:
+    return next((use.index for use in plan.subgraphs if use.role == "main"), 0)
+
+
+def wishes(plan: Plan, graph: Graph) -> Wishes:
+    """What the user's options keep on the CPU."""
+    options = plan.inputs.options
+    named = {text.rpartition("=")[2] for text in (*options.force, *options.forbid)}
+    asked = placement(graph, main_subgraph(plan), options.force, options.forbid, named)
+    kept = {op: text for op, (backend, text) in asked.forced.items() if backend in ON_CPU}
+    return {op: text for op, texts in asked.forbidden.items() for text in texts.values()} | kept
+
+
+def reason(op: OpEntry, wished: Wishes) -> tuple[str, str]:
+    """(kind, words) for an op on the CPU that has NPU candidates; ops of one kind are told together."""
+    ways = npu_candidates(op)
+    if text := wished.get((op.subgraph, op.index)):
+        return text, f"kept on the CPU by {text}"
+    priced = [c for c in ways if c.verdict == "supported"]
+    if not priced:
+        told = next((c for c in ways if c.verdict == "unknown"), ways[0])
+        known = "" if told.verdict == "refused" else "unknown: "
+        rule = f" [{told.rule}]" if told.rule else ""
+        return f"{kind(op)} {told.backend} {told.rule} {told.verdict}", f"{known}{told.reason}{rule}"
+    best = min(priced, key=lambda c: c.predicted_ns if c.predicted_ns is not None else 0)
+    took = best.predicted_ns
+    if took is None:
+        return f"{best.backend} unpriced", f"{best.backend} takes it, but its cost is not known"
+    prices = f"{duration(took)} on {best.backend}, {duration(op.predicted_ns)} on the CPU"
+    if took >= op.predicted_ns:
+        return f"{best.backend} slower", f"{best.backend} takes it, but is slower: {prices}"
+    return f"{best.backend} borders", f"{best.backend} takes it, but getting there and back costs more: {prices}"
+
+
+def not_on_npu(plan: Plan, graph: Graph, most: int | None) -> list[tuple[str, str]]:
+    """(ops, reason) lines for every op that could have been on an NPU of the board and is not.
+
+    Ops with like reasons share a line, the dearest first, and after ``most`` lines only their names are told; None
+    tells every different reason.
+    """
+    whole = most is None
+    wished = wishes(plan, graph)
+    told: dict[tuple[int, str], list[OpEntry]] = {}
+    for op in fallback_ops(plan):
+        if npu_candidates(op):
+            why = reason(op, wished)
+            told.setdefault((op.subgraph, f"{kind(op)} {why[1]}" if whole else why[0]), []).append(op)
+    groups = sorted(told.values(), key=lambda ops: -sum(op.predicted_ns for op in ops))
+    shown = groups[:most]
+    lines = [_line(ops, wished, plan, whole) for ops in shown]
+    if rest := [op for group in groups[len(shown) :] for op in group]:
+        lines.append(("", f"and {plural(len(rest), 'op')} more ({_names(rest)}): -v shows all"))
+    return lines
+
+
+def _line(ops: Sequence[OpEntry], wished: Wishes, plan: Plan, whole: bool) -> tuple[str, str]:
+    alike = f" (and {len(ops) - 1} alike)" if len({reason(op, wished)[1] for op in ops}) > 1 else ""
+    return label(
+        plan, [(op.subgraph, op.index) for op in ops], whole
+    ), f"{_names(ops)}: {reason(ops[0], wished)[1]}{alike}"
+
+
+def label(plan: Plan, ops: Sequence[tuple[int, int]], whole: bool) -> str:
+    """Ops of one subgraph in few characters; another subgraph than the main one is named."""
+    subgraph = ops[0][0]
+    where = "" if subgraph == main_subgraph(plan) else f"{subgraph}: "
+    return where + brief_ranges([index for _, index in ops], None if whole else LABEL - len(where))
+
+
+def _names(ops: Sequence[OpEntry]) -> str:
+    names = list(dict.fromkeys(kind(op) for op in ops))
+    rest = len(names) - NAMES_SHOWN
+    if rest <= 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMES_SHOWN])} and {rest} other kinds"
