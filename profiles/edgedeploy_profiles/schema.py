@@ -245,8 +245,8 @@ Allowed = tuple[bool | int | str, ...] | dict[Literal["min", "max"], float]
 class CensusRow(Value, frozen=True):
     """What XNNPACK does with one op in some circumstances, generalised from single-op models it was shown.
 
-    ``takes``: claims and runs; ``leaves``: does not claim; ``fails``: claims, then refuses to prepare or run, and
-    the model with it; ``unpacks``: turns a constant into a constant by itself, if it takes all that read it.
+    ``takes``: claims and runs; ``fails``: claims, then refuses to prepare or run, and the model with it;
+    ``unpacks``: turns a constant into a constant by itself. Where no row fits, it does not claim the op.
 
     ``types``: element types of operands, ``float32 int8 -> float32`` with repetitions written once and ``-`` for an
     absent one; empty for any. ``when``: by feature of the op either the values or ``{min, max}`` that were seen;
@@ -254,7 +254,7 @@ class CensusRow(Value, frozen=True):
     """
 
     op: str
-    verdict: Literal["takes", "leaves", "fails", "unpacks"]
+    verdict: Literal["takes", "fails", "unpacks"]
     types: tuple[str, ...] = ()
     when: dict[str, Allowed] = {}
 
@@ -273,10 +273,12 @@ class Runtime(Value, frozen=True):
     """Builtin ops the runtime has a kernel for."""
     custom_kernels: tuple[str, ...]
     """Custom ops the runtime registers by itself."""
+    tried: tuple[str, ...] = ()
+    """Ops that the census looked at: one of these that no row speaks of is left by XNNPACK."""
     kernel_versions: dict[str, int] = {}
     """Newest version of each builtin op that the runtime loads; an op without entry is not judged."""
     graph_rules: dict[str, bool] = {}
     """``all_subgraphs``: XNNPACK looks at branches, bodies and conditions like at the main subgraph.
     ``skips_decompositions``: not at the subgraph that a composite stands for. ``unpacks_with_all_readers``: it claims
-    what ``unpacks`` only with every op that reads it. ``dynamic_keeps_out``: it leaves an op that has a tensor of no
-    fixed size."""
+    what ``unpacks`` only with every op that reads it. ``handles_follow_users``: it claims the handle of a variable
+    with an op that uses it. ``dynamic_keeps_out``: it leaves an op with a tensor whose size a run decides."""

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims predicted from the file alone against those of the installed runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgedeploy_partitioner.build import Model, Subgraph, per_tensor
+from edgedeploy_partitioner.census import Found, kernel_of, xnnpack_claims
+from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.random_model import random_dag
+from edgedeploy_partitioner.read import read_bytes, read_model
+from edgedeploy_profiles.load import load_runtime
+from edgedeploy_profiles.schema import Runtime
+from support.runtime import Answer, inspect_all
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))
+RANDOM_MODELS = 300
+SHAPE = (1, 4, 4, 6)
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Runtime:
+    census = load_runtime("ai-edge-litert", "2.3.0")
+    if metadata.version("ai-edge-litert") != census.version:
+        pytest.skip(f"the census is of {census.version}, installed is {metadata.version('ai-edge-litert')}")
+    return census
+
+
+def predicted(graph: Graph, runtime: Runtime, without: frozenset[int] = frozenset()) -> list[frozenset[int]]:
+    """Claims by subgraph when others own the ops ``without`` of the main one."""
+    left = [frozenset(range(len(s.ops))) - (without if s.index == 0 else frozenset()) for s in graph.subgraphs]
+    return [xnnpack_claims(graph, i, ops, runtime) for i, ops in enumerate(left)]
+
+
+def real(answer: Answer, graph: Graph) -> list[frozenset[int]]:
+    return [answer.claimed(i) for i in range(len(graph.subgraphs))]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_claims_on_real_models(path: Path, runtime: Runtime) -> None:
+    graph = read_model(path)
+    [answer] = inspect_all([path.read_bytes()])
+    assert predicted(graph, runtime) == real(answer, graph)
+
+
+def test_claims_on_random_models(runtime: Runtime) -> None:
+    models = [random_dag(seed, 15) for seed in range(RANDOM_MODELS)]
+    graphs = [read_bytes(model) for model in models]
+    answers = inspect_all(models)
+    assert [predicted(g, runtime) for g in graphs] == [real(a, g) for a, g in zip(answers, graphs, strict=True)]
+    assert sum(len(real(a, g)[0]) for a, g in zip(answers, graphs, strict=True)) > RANDOM_MODELS
+
+
+def test_claims_on_what_another_delegate_leaves(runtime: Runtime) -> None:
+    """Every third op is somebody else's: among them unpackers without their readers and the other way round."""
+    models = [random_dag(seed, 15, "float32") for seed in range(100)]
+    graphs = [read_bytes(model) for model in models]
+    owned = [frozenset(range(i % 3, len(g.subgraphs[0].ops), 3)) for i, g in enumerate(graphs)]
+    answers = inspect_all(models, claims=[[sorted(ops)] for ops in owned])
+    for graph, ops, answer in zip(graphs, owned, answers, strict=True):
+        assert predicted(graph, runtime, without=ops)[0] == real(answer, graph)[0] - ops
+
+
+def built() -> tuple[Model, Subgraph]:
+    model = Model()
+    return model, model.subgraph()
+
+
+def made_by_hand() -> Iterator[tuple[str, Model]]:
+    """Models about the rules for graphs: what is shared, nested, stateful or of no fixed size."""
+    model, g = built()
+    w = g.apply("DEQUANTIZE", [g.constant(np.ones((6, 1, 1, 6), np.float16))], (6, 1, 1, 6))
+    b = g.constant(np.zeros(6, np.float32))
+    conv = g.apply("CONV_2D", [g.input(SHAPE), w, b], SHAPE, padding="SAME", stride_w=1, stride_h=1)
+    g.outputs(conv, g.apply("REVERSE_V2", [w, g.constant(np.zeros(1, np.int32))], (6, 1, 1, 6)))
+    yield "weights that an op XNNPACK does not take reads too", model
+
+    model, g = built()
+    w = g.apply("DEQUANTIZE", [g.constant(np.ones((6, 6), np.float16))], (6, 6))
+    g.outputs(w, g.apply("ABS", [g.input(SHAPE)], SHAPE))
+    yield "an unpacked constant that nothing reads", model
+
+    model, g = built()
+    half = g.apply("DENSIFY", [g.sparse_constant(np.eye(6, dtype=np.float16).reshape(6, 6))], (6, 6), "float16")
+    w = g.apply("DEQUANTIZE", [half], (6, 6))
+    g.outputs(g.apply("PRELU", [g.input((6, 6)), w], (6, 6)))
+    yield "a chain of unpackers", model
+
+    model, g = built()
+    condition, x = g.input((), "bool"), g.input(SHAPE)
+    g.outputs(g.apply("IF", [condition, x], SHAPE, then_subgraph_index=1, else_subgraph_index=2))
+    for code in ("ABS", "NEG"):
+        branch = model.subgraph(code)
+        branch.outputs(branch.apply(code, [branch.input(SHAPE)], SHAPE))
+    yield "branches", model
+
+    model, g = built()
+    y = g.tensor((4, 4), signature=(-1, -1))
+    g.op("RESHAPE", [g.input((2, 8)), g.input((2,), "int32")], [y])
+    g.outputs(g.apply("ABS", [y], (4, 4)))
+    yield "a shape that the run decides", model
+
+    model, g = built()
+    handle = g.apply("VAR_HANDLE", [], (), "resource", shared_name="v")
+    g.op("ASSIGN_VARIABLE", [handle, g.input(SHAPE)], [])
+    g.outputs(g.apply("ABS", [g.apply("READ_VARIABLE", [handle], SHAPE)], SHAPE))
+    yield "a variable", model
+
+    model, g = built()
+    handle = g.apply("VAR_HANDLE", [], (), "resource", shared_name="v")
+    g.op("ASSIGN_VARIABLE", [handle, g.input((4,), "int32")], [])
+    g.outputs(g.apply("READ_VARIABLE", [handle], (4,), "int32"))
+    yield "a variable of integers", model
+
+
+@pytest.mark.parametrize(("about", "model"), made_by_hand(), ids=lambda value: value if isinstance(value, str) else "")
+def test_claims_by_the_rules_for_graphs(about: str, model: Model, runtime: Runtime) -> None:
+    graph = read_bytes(model.build(), about)
+    [answer] = inspect_all([model.build()])
+    assert predicted(graph, runtime) == real(answer, graph)
+
+
+def kernel(code: str, scale: float, runtime: Runtime, dtype: str = "int8") -> Found:
+    model, g = built()
+    quant = per_tensor(1.0) if dtype in ("int8", "uint8") else None
+    x, y = g.input(SHAPE, dtype, per_tensor(scale) if quant else None), g.input(SHAPE, dtype, quant)
+    g.outputs(g.apply(code, [x, y], SHAPE, dtype, quant))
+    graph = read_bytes(model.build())
+    return kernel_of(graph, graph.subgraphs[0].ops[0], runtime)
+
+
+def test_limits_on_scales_are_where_xnnpack_documents_them(runtime: Runtime) -> None:
+    """Its sources: ADD takes ratios in [2^-10, 2^8), MUL products in [2^-16, 2^8)."""
+    assert [kernel("ADD", 2.0**k, runtime).verdict for k in (-11, -10, 7, 8)] == ["leaves", "takes", "takes", "leaves"]
+    assert [kernel("MUL", 2.0**k, runtime).verdict for k in (-17, -16, 7, 8)] == ["leaves", "takes", "takes", "leaves"]
+
+
+def test_an_op_is_known_once_the_census_tried_it(runtime: Runtime) -> None:
+    assert kernel("ADD", 1.0, runtime, "float32") == Found("takes", kernel("ADD", 1.0, runtime, "float32").row, True)
+    assert kernel("ADD", 1.0, runtime, "int32") == Found("leaves", None, True)
+    model, g = built()
+    g.outputs(g.apply("CUSTOM", [g.input(SHAPE)], SHAPE, custom_code="NobodyKnows"))
+    graph = read_bytes(model.build())
+    assert kernel_of(graph, graph.subgraphs[0].ops[0], runtime) == Found("leaves", None, False)
+
+
+def test_what_xnnpack_claims_and_fails_on_ends_the_model(runtime: Runtime) -> None:
+    """An int8 convolution whose output scale is 1,000 times too fine: claimed, then refused."""
+    model, g = built()
+    x = g.input(SHAPE, "int8", per_tensor(1.0))
+    w = g.constant(np.ones((3, 1, 1, 6), np.int8), quant=per_tensor(1.0))
+    b = g.constant(np.zeros(3, np.int32), quant=per_tensor(1.0))
+    y = g.apply("CONV_2D", [x, w, b], (1, 4, 4, 3), "int8", per_tensor(1e-3), padding="SAME", stride_w=1, stride_h=1)
+    g.outputs(y)
+    graph = read_bytes(model.build())
+    assert kernel_of(graph, graph.subgraphs[0].ops[0], runtime).verdict == "fails"
+    assert predicted(graph, runtime) == [{0}]
+    [answer] = inspect_all([model.build()])
+    assert "TfLiteXNNPackDelegate" in answer.failure
+    assert inspect_all([model.build()], xnnpack=False)[0].failure == ""
+
+
+def test_without_rules_for_graphs_only_the_main_subgraph_counts(runtime: Runtime) -> None:
+    model, g = built()
+    condition, x = g.input((), "bool"), g.input(SHAPE)
+    g.outputs(g.apply("IF", [condition, x], SHAPE, then_subgraph_index=1, else_subgraph_index=1))
+    branch = model.subgraph("branch")
+    branch.outputs(branch.apply("ABS", [branch.input(SHAPE)], SHAPE))
+    graph = read_bytes(model.build())
+    assert runtime.graph_rules["all_subgraphs"]
+    bare = Runtime(**{f: getattr(runtime, f) for f in runtime.__struct_fields__ if f != "graph_rules"})
+    assert xnnpack_claims(graph, 1, {0}, runtime) == {0}
+    assert xnnpack_claims(graph, 1, {0}, bare) == frozenset()

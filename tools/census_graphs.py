@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions that single ops do not answer: rules about graphs, and which ops the runtime has kernels for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from census_cases import attributes
+from edgedeploy_partitioner.build import Model
+from edgedeploy_partitioner.schema import names
+
+_NEWEST_VERSION = 20
+_CUSTOM = (
+    "AudioSpectrogram", "Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "Mfcc",
+    "NumericVerify", "TFLite_Detection_PostProcess", "aeq.hadamard_rotation", "odml.cache_update",
+    "odml.scaled_dot_product_attention", "odml.update_external_kv_cache", "odml.update_kv_cache",
+)  # fmt: skip
+"""Names of custom ops that TFLite's own sources know."""
+
+Answer = Mapping[str, Any]
+_SHAPE = (1, 4, 4, 6)
+
+
+def rule_models() -> dict[str, bytes]:
+    """One model for each rule of :data:`RULES`."""
+    return {
+        "xnnpack_default": _one_op(),
+        "all_subgraphs": _branches(),
+        "dynamic_keeps_out": _dynamic(),
+        "handles_follow_users": _variable(),
+        "skips_decompositions": _composite(),
+        "unpacks_with_all_readers": _shared_weights(),
+    }
+
+
+def _claimed(answer: Answer, subgraph: int = 0) -> set[int]:
+    return {i for n in answer["subgraphs"][subgraph]["nodes"] for i in n["members"] or ()}
+
+
+RULES: Mapping[str, Callable[[Answer], bool]] = {
+    "xnnpack_default": lambda answer: _claimed(answer) == {0},
+    "all_subgraphs": lambda answer: _claimed(answer, 1) == {0},
+    "dynamic_keeps_out": lambda answer: 1 not in _claimed(answer),
+    "handles_follow_users": lambda answer: _claimed(answer) == {0, 1},
+    "skips_decompositions": lambda answer: not _claimed(answer, 1),
+    "unpacks_with_all_readers": lambda answer: _claimed(answer) == {1},
+}
+"""By rule of the runtime's profile: whether the answer to its model shows that it holds."""
+
+
+def _one_op() -> bytes:
+    model = Model()
+    g = model.subgraph()
+    g.outputs(g.apply("ABS", [g.input(_SHAPE)], _SHAPE))
+    return model.build()
+
+
+def _branches() -> bytes:
+    model = Model()
+    g = model.subgraph()
+    g.outputs(
+        g.apply("IF", [g.input((), "bool"), g.input(_SHAPE)], _SHAPE, then_subgraph_index=1, else_subgraph_index=2)
+    )
+    for code in ("ABS", "NEG"):
+        branch = model.subgraph(code)
+        branch.outputs(branch.apply(code, [branch.input(_SHAPE)], _SHAPE))
+    return model.build()
+
+
+def _dynamic() -> bytes:
+    """The shape of what ABS reads is a result of the run."""
+    model = Model()
+    g = model.subgraph()
+    y = g.tensor((4, 4), signature=(-1, -1))
+    g.op("RESHAPE", [g.input((2, 8)), g.input((2,), "int32")], [y])
+    z = g.tensor((4, 4), signature=(-1, -1))
+    g.op("ABS", [y], [z])
+    g.outputs(z)
+    return model.build()
+
+
+def _variable() -> bytes:
+    model = Model()
+    g = model.subgraph()
+    handle = g.apply("VAR_HANDLE", [], (), "resource", shared_name="v")
+    g.op("ASSIGN_VARIABLE", [handle, g.input(_SHAPE)], [])
+    unused = g.apply("VAR_HANDLE", [], (), "resource", shared_name="w")
+    g.outputs(g.apply("SHAPE", [g.input(_SHAPE)], (4,), "int32", out_type="INT32"), unused)
+    return model.build()
+
+
+def _composite() -> bytes:
+    model = Model()
+    g = model.subgraph()
+    composite: dict[str, Any] = {"name": "some.thing", "decomposition_subgraph_index": 1}
+    g.outputs(g.apply("STABLEHLO_COMPOSITE", [g.input(_SHAPE)], _SHAPE, composite_attributes=attributes(), **composite))
+    meaning = model.subgraph("meaning")
+    meaning.outputs(meaning.apply("ABS", [meaning.input(_SHAPE)], _SHAPE))
+    return model.build()
+
+
+def _shared_weights() -> bytes:
+    """Half-precision weights that a convolution reads, and an op that XNNPACK does not know."""
+    model = Model()
+    g = model.subgraph()
+    shape = (6, 1, 1, 6)
+    w = g.apply("DEQUANTIZE", [g.constant(np.ones(shape, np.float16))], shape)
+    b = g.constant(np.zeros(6, np.float32))
+    conv = g.apply("CONV_2D", [g.input(_SHAPE), w, b], _SHAPE, padding="SAME", stride_w=1, stride_h=1)
+    g.outputs(conv, g.apply("REVERSE_V2", [w, g.constant(np.zeros(1, np.int32))], shape))
+    return model.build()
+
+
+def kernel_models() -> Iterator[tuple[str, int, bytes]]:
+    """(op, version, model): it loads if the runtime has a kernel for that version, whatever it then says."""
+    for code in names("BuiltinOperator").values():
+        if code not in ("CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"):
+            yield from ((code, version, _bare(code, version)) for version in range(1, _NEWEST_VERSION))
+    yield from ((name, 1, _bare("CUSTOM", 1, name)) for name in _CUSTOM)
+
+
+def _bare(code: str, version: int, custom_code: str = "") -> bytes:
+    model = Model()
+    g = model.subgraph()
+    y = g.tensor(_SHAPE)
+    g.op(code, [g.input(_SHAPE)], [y], op_version=version, custom_code=custom_code)
+    g.outputs(y)
+    return model.build()

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take the census of the XNNPACK inside a TFLite runtime: which ops it claims, and in which circumstances.
+
+    python tools/xnnpack_census.py here --out FILE       for the runtime of this Python on this machine
+
+or in three steps, the middle one on the machine in question, which needs only the inspector and the runtime:
+
+    python tools/xnnpack_census.py models models.jsonl
+    python device_agent/edgedeploy_agent/inspector.py --batch 200 < models.jsonl > answers.jsonl
+    python tools/xnnpack_census.py table models.jsonl answers.jsonl --name N --version V --taken-on TEXT --out FILE
+
+The table generalises what was seen (see ``census_learn.py``) and is written only if it gives back every observation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from census_cases import Case, variations
+from census_graphs import RULES, kernel_models, rule_models
+from census_learn import Observation, Verdict, conflicts, learn, toml_list, toml_rows
+from census_ops import UNPACKING, base_cases, grid_cases
+from edgedeploy_agent import inspector
+from edgedeploy_partitioner.census_key import Key, key_of
+from edgedeploy_partitioner.errors import InputError
+from edgedeploy_partitioner.read import read_bytes
+
+_PER_KEY = 2  # models with the same key, to see whether they are treated alike
+_PAIRS = 100  # random pairs of variations of the first base case of an op and types
+_OF_OTHERS = 15  # variations, and pairs, of its further base cases
+_SHOWN = 40
+
+
+def models() -> Iterator[dict[str, Any]]:
+    """Requests to the inspector: single ops with XNNPACK and without, graphs, and ops to see if there is a kernel."""
+    seen: Counter[str] = Counter()
+    for case in _cases(random.Random(0)):
+        try:
+            model = case.build()
+            key = _key(model)
+        except (InputError, ValueError, OverflowError):
+            continue  # nothing that could be written or read
+        seen[repr(key)] += 1
+        if seen[repr(key)] <= _PER_KEY:
+            yield {**_request("op", model), "label": f"{case.op} {case.label}", "run": True, "compare": True}
+            yield from _with_reader(case)
+    for rule, model in rule_models().items():
+        yield {**_request("rule", model), "rule": rule}
+    for name, version, model in kernel_models():
+        yield {**_request("kernel", model), "name": name, "version": version, "xnnpack": False}
+
+
+def _with_reader(case: Case) -> Iterator[dict[str, Any]]:
+    """Whether what an unpacking op writes counts as constant: another op is added that wants it so."""
+    if case.op in UNPACKING and len(case.outputs) == 1:
+        with contextlib.suppress(ValueError):  # nothing reads such weights
+            yield _request("reader", case.build(with_reader=True))
+
+
+def _request(about: str, model: bytes) -> dict[str, Any]:
+    return {"about": about, "base64": base64.b64encode(model).decode()}
+
+
+def _cases(rng: random.Random) -> Iterator[Case]:
+    first: set[tuple[str, str]] = set()
+    for case in base_cases():
+        yield case
+        group = case.op, " ".join("-" if o.source == "-" else o.dtype for o in (*case.inputs, *case.outputs))
+        varied = list(variations(case))
+        yield from varied if group not in first else rng.sample(varied, min(_OF_OTHERS, len(varied)))
+        for once in rng.choices(varied, k=_OF_OTHERS if group in first else _PAIRS):
+            yield rng.choice([once, *variations(once)])
+        first.add(group)
+    yield from grid_cases()
+
+
+def _key(model: bytes) -> Key:
+    """The key of the last op; what the ops before it make of constants counts as constant."""
+    graph = read_bytes(model)
+    *before, op = graph.subgraphs[0].ops
+    return key_of(graph, op, {t for earlier in before if earlier.code in UNPACKING for t in earlier.outputs})
+
+
+def observations(asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Observation]:
+    """From requests and answers to what XNNPACK did with each op. A reader follows the op whose output it reads."""
+    last: Observation | None = None
+    for request, answer in asked:
+        if request["about"] == "reader":
+            if last is not None and _last_is_claimed(answer):
+                last = last._replace(verdict="unpacks")
+            continue
+        if last is not None:
+            yield last
+        verdict = _verdict(answer) if request["about"] == "op" else None
+        last = verdict and Observation(_key(base64.b64decode(request["base64"])), verdict, request["label"])
+
+
+def _last_is_claimed(answer: Mapping[str, Any]) -> bool:
+    nodes = answer["subgraphs"][0]["nodes"] if "subgraphs" in answer else []
+    claimed = {i for n in nodes for i in n["members"] or ()}
+    left = {n["op"] for n in nodes if n["members"] is None}
+    return bool(claimed) and max(claimed) > max(left, default=-1)
+
+
+def _verdict(answer: Mapping[str, Any]) -> Verdict | None:
+    """None if nothing can be said: the model is bad, and the runtime refuses it with XNNPACK or without."""
+    without = answer.get("without_xnnpack", {})
+    failed: Verdict | None = "fails" if without.get("subgraphs") and not without["refusal"] else None
+    if "subgraphs" not in answer:  # an abort is how a heap that was damaged shows, by chance: no proof of anything
+        return None if answer.get("signal") == "SIGABRT" else failed
+    if not _last_is_claimed(answer):
+        return "leaves"
+    return failed if answer["refusal"] else "takes"
+
+
+def table(asked: list[tuple[dict[str, Any], dict[str, Any]]], name: str, version: str, taken_on: str) -> str:
+    """The runtime's profile as TOML. Exits when an observation is not given back."""
+    seen = list(observations(asked))
+    rows = learn(seen)
+    lost = conflicts(seen, rows)
+    boxes = Counter((row.op, types) for row in rows if row.verdict == "takes" for types in row.types)
+    for (op, types), count in boxes.most_common():
+        if count > 1:
+            print(f"  {op} {types}: taken in {count} separate boxes, maybe a feature is missing", file=sys.stderr)
+    counts = dict(Counter(s.verdict for s in seen))
+    print(f"{len(seen)} observations {counts}, {len(rows)} rows, {len(lost)} lost", file=sys.stderr)
+    for observation in lost[:_SHOWN]:
+        print(f"  {observation.verdict}: {observation.label} {observation.key}", file=sys.stderr)
+    if lost:
+        sys.exit("the keys do not tell apart what XNNPACK does; add a feature to census_key.py")
+    kernels: dict[str, int] = {}
+    for request, answer in asked:
+        if request["about"] == "kernel" and _has_kernel(answer):
+            kernels[request["name"]] = max(kernels.get(request["name"], 0), request["version"])
+    rules = {r["rule"]: RULES[r["rule"]](a) for r, a in asked if r["about"] == "rule"}
+    return _toml((name, version, taken_on), seen, kernels, rules) + "\n" + toml_rows(rows)
+
+
+def _has_kernel(answer: Mapping[str, Any]) -> bool:
+    """The model loaded, or got far enough to end the process."""
+    loaded = "subgraphs" in answer or "signal" in answer
+    return loaded and "unresolved custom op" not in answer.get("refusal", "")
+
+
+def _toml(
+    runtime: tuple[str, str, str], seen: Sequence[Observation], kernels: Mapping[str, int], rules: dict[str, bool]
+) -> str:
+    name, version, taken_on = runtime
+    builtin = {k: v for k, v in sorted(kernels.items()) if k.isupper()}
+    lines = [
+        "# SPDX-License-Identifier: Apache-2.0",
+        "# Written by tools/xnnpack_census.py; take it anew instead of editing it.",
+        'schema = "edgedeploy.runtime/1"',
+        f'name = "{name}"',
+        f'version = "{version}"',
+        f"xnnpack_default = {str(rules.pop('xnnpack_default')).lower()}",
+        f'taken_on = "{taken_on}, {len(seen)} single-op models"',
+        f"builtin_kernels = {toml_list(builtin)}",
+        f"custom_kernels = {toml_list(sorted(set(kernels) - set(builtin)))}",
+        f"tried = {toml_list(sorted({s.key.op for s in seen} | set(builtin)))}",
+        "",
+        "[sources]",
+        f'census = "claims read from {name} {version} itself through the delegate interface"',
+        "",
+        "[graph_rules]",
+        *(f"{rule} = {str(holds).lower()}" for rule, holds in sorted(rules.items())),
+        "",
+        "[kernel_versions]",
+        *(f"{op} = {newest}" for op, newest in builtin.items()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def answers(requests: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Ask the inspector in a process of low priority."""
+    done = subprocess.run(
+        ["nice", "-n", "10", sys.executable, inspector.__file__, "--batch", "200"],
+        input="".join(json.dumps(r) + "\n" for r in requests),
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True,
+    )  # fmt: skip
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("models").add_argument("models", type=Path)
+    here, of = verbs.add_parser("here"), verbs.add_parser("table")
+    of.add_argument("models", type=Path)
+    of.add_argument("answers", type=Path)
+    for option in ("--name", "--version", "--taken-on"):
+        of.add_argument(option, required=True)
+    for verb in (here, of):
+        verb.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    if args.verb == "models":
+        args.models.write_text("".join(json.dumps(r) + "\n" for r in models()))
+    elif args.verb == "table":
+        asked = list(zip(_lines(args.models), _lines(args.answers), strict=True))
+        args.out.write_text(table(asked, args.name, args.version, args.taken_on))
+    else:
+        asked_here = list(models())
+        name, machine = "ai-edge-litert", f"{platform.machine()} Linux"
+        args.out.write_text(
+            table(list(zip(asked_here, answers(asked_here), strict=True)), name, metadata.version(name), machine)
+        )
+
+
+if __name__ == "__main__":
+    main()
