@@ -9,17 +9,11 @@ from typing import Any
 import numpy as np
 
 from census_cases import attributes
+from census_ops import CUSTOM
 from edgedeploy_partitioner.build import Model
 from edgedeploy_partitioner.schema import names
 
 _NEWEST_VERSION = 20
-_CUSTOM = (
-    "AudioSpectrogram", "Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "Mfcc",
-    "NumericVerify", "TFLite_Detection_PostProcess", "aeq.hadamard_rotation", "odml.cache_update",
-    "odml.scaled_dot_product_attention", "odml.update_external_kv_cache", "odml.update_kv_cache",
-)  # fmt: skip
-"""Names of custom ops that TFLite's own sources know."""
-
 Answer = Mapping[str, Any]
 _SHAPE = (1, 4, 4, 6)
 
@@ -119,7 +113,7 @@ def kernel_models() -> Iterator[tuple[str, int, bytes]]:
     for code in names("BuiltinOperator").values():
         if code not in ("CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"):
             yield from ((code, version, _bare(code, version)) for version in range(1, _NEWEST_VERSION))
-    yield from ((name, 1, _bare("CUSTOM", 1, name)) for name in _CUSTOM)
+    yield from ((name, 1, _bare("CUSTOM", 1, name)) for name in CUSTOM)
 
 
 def _bare(code: str, version: int, custom_code: str = "") -> bytes:

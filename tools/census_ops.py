@@ -26,6 +26,12 @@ _BINARY = (
     "ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "PRELU", "POW", "FLOOR_DIV", "FLOOR_MOD",
     "ATAN2",
 )  # fmt: skip
+CUSTOM = (
+    "AudioSpectrogram", "Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "Mfcc",
+    "NumericVerify", "TFLite_Detection_PostProcess", "aeq.hadamard_rotation", "odml.cache_update",
+    "odml.scaled_dot_product_attention", "odml.update_external_kv_cache", "odml.update_kv_cache",
+)  # fmt: skip
+"""Names of custom ops that TFLite's own sources know."""
 UNPACKING = ("DENSIFY", "DEQUANTIZE")
 """Ops that turn one constant into another."""
 _OUTPUT_SCALES = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0), "SOFTMAX": (1 / 256, -128)}
@@ -334,10 +340,8 @@ def _mediapipe() -> Iterator[Case]:
     x = act("float32")
     w, b = Operand((4, 3, 3, 6), source="const"), Operand((4,), source="const")
     out = act("float32", (1, 8, 8, 4))
-    yield Case(
-        "CUSTOM", (x, w, b), (out,), custom_code="Convolution2DTransposeBias", custom_options=struct(1, 2, 2)
-    )
+    yield Case("CUSTOM", (x, w, b), (out,), custom_code="Convolution2DTransposeBias", custom_options=struct(1, 2, 2))
     half, pooling = act("float32", (1, 2, 2, 6)), struct(1, 2, 2, 2, 2)
     yield Case("CUSTOM", (x,), (half, half), custom_code="MaxPoolingWithArgmax2D", custom_options=pooling)
     yield Case("CUSTOM", (half, half), (x,), custom_code="MaxUnpooling2D", custom_options=pooling)
-    yield Case("CUSTOM", (x,), (x,), custom_code="SomethingElse")
+    yield from (Case("CUSTOM", (x,), (x,), custom_code=name) for name in CUSTOM)

@@ -3,11 +3,10 @@
 
 A delegate may look at the whole graph while it is applied. This one is made with ctypes, looks and claims nothing
 (:func:`executed_plans`), or makes given claims with kernels that do nothing (:func:`apply_claims`), to see how the
-runtime orders a partitioned graph. The struct layouts are those of the TFLite C ABI on 64-bit Linux, the same from
-tflite-runtime 2.14 to LiteRT 2.3.
+runtime orders a partitioned graph.
 
-Run as a program it answers a list of requests, one JSON object a line, in forked children: a model that crashes or
-hangs the runtime is an answer, not an accident.
+``python -m edgedeploy_agent.inspector`` answers a list of requests, one JSON object a line, in forked children: a
+model that crashes or hangs the runtime is an answer, not an accident.
 
     {"path": "m.tflite" (or "base64"), "xnnpack": true, "run": false, "claims": {"0": [[1, 2], [4]]}, "deadline_s": 10}
     {"subgraphs": [{"subgraph": 0, "nodes": [...], "tensors": [...]}], "refusal": ""} or {"signal": "SIGSEGV"}
@@ -28,13 +27,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-DELEGATE_OP = 51
+from edgedeploy_agent import tflite_abi as abi
+
 Claims = Mapping[int, Sequence[Sequence[int]]]
 """Per subgraph, replace calls in order, each a list of op indices."""
-
-ALLOCATION_TYPES = (
-    "none", "mmap_ro", "arena_rw", "arena_rw_persistent", "dynamic", "persistent_ro", "custom", "variant", "non_cpu",
-)  # fmt: skip
 
 
 class PlannedTensor(NamedTuple):
@@ -106,95 +102,11 @@ def apply_claims(interpreter: Any, claims: Claims) -> None:
     _apply_delegate(interpreter, delegate)
 
 
-# --- the C ABI -------------------------------------------------------
-
-
-class _Tensor(c.Structure):
-    _fields_ = [
-        ("type", c.c_int), ("data", c.c_void_p), ("dims", c.c_void_p), ("params", c.c_int * 2),
-        ("allocation_type", c.c_int), ("bytes", c.c_size_t), ("allocation", c.c_void_p), ("name", c.c_void_p),
-        ("delegate", c.c_void_p), ("buffer_handle", c.c_int), ("data_is_stale", c.c_bool), ("is_variable", c.c_bool),
-        ("quantization", c.c_int), ("quantization_params", c.c_void_p), ("sparsity", c.c_void_p),
-        ("dims_signature", c.c_void_p),
-    ]  # fmt: skip
-
-
-class _Node(c.Structure):
-    _fields_ = [
-        ("inputs", c.c_void_p), ("outputs", c.c_void_p), ("intermediates", c.c_void_p), ("temporaries", c.c_void_p),
-        ("user_data", c.c_void_p), ("builtin_data", c.c_void_p), ("custom_initial_data", c.c_void_p),
-        ("custom_initial_data_size", c.c_int), ("delegate", c.c_void_p), ("might_have_side_effect", c.c_bool),
-    ]  # fmt: skip
-
-
-class _DelegateParams(c.Structure):
-    _fields_ = [
-        ("delegate", c.c_void_p), ("nodes_to_replace", c.c_void_p), ("inputs", c.c_void_p), ("outputs", c.c_void_p),
-    ]  # fmt: skip
-
-
-_INIT = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_void_p, c.c_size_t)
-_STEP = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p)
-
-
-class _Registration(c.Structure):
-    _fields_ = [
-        ("init", _INIT), ("free", c.c_void_p), ("prepare", _STEP), ("invoke", _STEP), ("profiling_string", c.c_void_p),
-        ("builtin_code", c.c_int32), ("custom_name", c.c_char_p), ("version", c.c_int),
-        ("registration_external", c.c_void_p), ("async_kernel", c.c_void_p), ("inplace_operator", c.c_uint64),
-    ]  # fmt: skip
-
-
-class _Context(c.Structure):
-    pass
-
-
-_ContextP = c.POINTER(_Context)
-_Context._fields_ = [
-    ("tensors_size", c.c_size_t),
-    ("GetExecutionPlan", c.CFUNCTYPE(c.c_int, _ContextP, c.POINTER(c.c_void_p))),
-    ("tensors", c.POINTER(_Tensor)),
-    ("impl", c.c_void_p),
-    ("ResizeTensor", c.c_void_p),
-    ("ReportError", c.c_void_p),
-    ("AddTensors", c.c_void_p),
-    (
-        "GetNodeAndRegistration",
-        c.CFUNCTYPE(c.c_int, _ContextP, c.c_int, c.POINTER(c.POINTER(_Node)), c.POINTER(c.POINTER(_Registration))),
-    ),
-    (
-        "ReplaceNodeSubsetsWithDelegateKernels",
-        c.CFUNCTYPE(c.c_int, _ContextP, _Registration, c.c_void_p, c.c_void_p),
-    ),
-    ("recommended_num_threads", c.c_int),
-    ("GetExternalContext", c.c_void_p),
-    ("SetExternalContext", c.c_void_p),
-    ("allow_fp32_relax_to_fp16", c.c_bool),
-    ("unused", c.c_void_p * 9),  # profiler to GetEvalTensor
-    ("GetModelMetadata", c.c_void_p),
-    ("AcquireSubgraphContext", c.CFUNCTYPE(c.c_int, _ContextP, c.c_int, c.POINTER(_ContextP))),
-    ("ReleaseSubgraphContext", c.CFUNCTYPE(c.c_int, _ContextP, c.c_int)),
-]
-
-_PREPARE = c.CFUNCTYPE(c.c_int, _ContextP, c.c_void_p)
-
-
-class _Delegate(c.Structure):
-    _fields_ = [
-        ("data", c.c_void_p), ("Prepare", _PREPARE), ("CopyFromBufferHandle", c.c_void_p),
-        ("CopyToBufferHandle", c.c_void_p), ("FreeBufferHandle", c.c_void_p), ("flags", c.c_int64),
-        ("opaque_delegate_builder", c.c_void_p),
-    ]  # fmt: skip
-
-
-_ABI_BYTES = {_Tensor: 112, _Node: 80, _Registration: 88, _Context: 200, _Delegate: 56}
-_ALLOW_DYNAMIC_TENSORS = 1
-
-_NOTHING = _Registration(
-    init=_INIT(lambda *_: None),
-    prepare=_STEP(lambda *_: 0),
-    invoke=_STEP(lambda *_: 0),
-    builtin_code=DELEGATE_OP,
+_NOTHING = abi.Registration(
+    init=abi.INIT(lambda *_: None),
+    prepare=abi.STEP(lambda *_: 0),
+    invoke=abi.STEP(lambda *_: 0),
+    builtin_code=abi.DELEGATE_OP,
     custom_name=b"EdgedeployClaim",
     version=1,
 )
@@ -212,7 +124,7 @@ def _make_delegate(action: Callable[[Any], None]) -> Any:
             return 1
         return 0
 
-    made = _Delegate(Prepare=_PREPARE(prepare), flags=_ALLOW_DYNAMIC_TENSORS)
+    made = abi.Delegate(Prepare=abi.PREPARE(prepare), flags=abi.ALLOW_DYNAMIC_TENSORS)
     made.error = None
     return made
 
@@ -222,9 +134,7 @@ def _apply(interpreter: Any, action: Callable[[Any], None]) -> None:
 
 
 def _apply_delegate(interpreter: Any, delegate: Any) -> None:
-    wrong = [kind.__name__ for kind, size in _ABI_BYTES.items() if c.sizeof(kind) != size]
-    if wrong:
-        raise RuntimeError(f"{', '.join(wrong)}: not the struct sizes of 64-bit Linux")
+    abi.check()
     # The runtime keeps the pointer for as long as the interpreter lives.
     interpreter.__dict__.setdefault("_edgedeploy_delegates", []).append(delegate)
     try:
@@ -238,7 +148,7 @@ def _apply_delegate(interpreter: Any, delegate: Any) -> None:
 
 def _subgraphs(context: Any) -> Iterator[tuple[int, Any]]:
     """Every subgraph's index and context, readable for one step of the loop. The end is reported as an error."""
-    pointer = _ContextP()
+    pointer = abi.ContextPointer()
     for index in itertools.count():
         if context.AcquireSubgraphContext(c.byref(context), index, c.byref(pointer)):
             return
@@ -260,13 +170,13 @@ def _read_plan(index: int, context: Any) -> SubgraphPlan:
 
 
 def _read_node(context: Any, index: int) -> PlannedNode:
-    node_pointer, registration_pointer = c.POINTER(_Node)(), c.POINTER(_Registration)()
+    node_pointer, registration_pointer = c.POINTER(abi.Node)(), c.POINTER(abi.Registration)()
     if context.GetNodeAndRegistration(c.byref(context), index, c.byref(node_pointer), c.byref(registration_pointer)):
         raise RuntimeError(f"the runtime does not give node {index}")
     node, registration = node_pointer.contents, registration_pointer.contents
     members = None
-    if registration.builtin_code == DELEGATE_OP and node.builtin_data:
-        params = c.cast(node.builtin_data, c.POINTER(_DelegateParams)).contents
+    if registration.builtin_code == abi.DELEGATE_OP and node.builtin_data:
+        params = c.cast(node.builtin_data, c.POINTER(abi.DelegateParams)).contents
         members = _ints(params.nodes_to_replace)
     return PlannedNode(
         index,
@@ -283,7 +193,7 @@ def _read_tensor(tensor: Any) -> PlannedTensor:
     return PlannedTensor(
         tensor.type,
         _ints(tensor.dims),
-        ALLOCATION_TYPES[tensor.allocation_type],
+        abi.ALLOCATION_TYPES[tensor.allocation_type],
         tensor.bytes,
         tensor.data or 0,
         tensor.is_variable,

@@ -273,6 +273,8 @@ class Runtime(Value, frozen=True):
     """Builtin ops the runtime has a kernel for."""
     custom_kernels: tuple[str, ...]
     """Custom ops the runtime registers by itself."""
+    source: str = ""
+    """Where all this comes from: a key of ``sources``."""
     tried: tuple[str, ...] = ()
     """Ops that the census looked at: one of these that no row speaks of is left by XNNPACK."""
     kernel_versions: dict[str, int] = {}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgedeploy_agent import inspector
+from edgedeploy_agent import inspector, tflite_abi
 from edgedeploy_partitioner.build import Model
 from edgedeploy_partitioner.random_model import random_dag
 from edgedeploy_partitioner.read import read_bytes, read_model
@@ -61,7 +61,7 @@ def endless() -> bytes:
 
 def ask(requests: list[dict[str, Any]], *arguments: str) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [sys.executable, inspector.__file__, *arguments],
+        [sys.executable, "-m", inspector.__name__, *arguments],
         input="\n".join(map(json.dumps, requests)),
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60, check=True,
     )  # fmt: skip
@@ -158,6 +158,6 @@ def test_what_fails_is_compared_with_the_runtime_without_xnnpack() -> None:
 
 
 def test_a_foreign_abi_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(inspector._ABI_BYTES, inspector._Node, 72)
-    with pytest.raises(RuntimeError, match="_Node"):
+    monkeypatch.setitem(tflite_abi._BYTES, tflite_abi.Node, 72)
+    with pytest.raises(RuntimeError, match="Node"):
         inspector.executed_plans(object())

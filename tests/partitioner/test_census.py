@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import importlib
+import random
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +21,7 @@ from edgedeploy_profiles.load import load_runtime
 from edgedeploy_profiles.schema import Runtime
 from support.runtime import Answer, inspect_all
 
+TOOLS = Path(__file__).parents[2] / "tools"
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))
 RANDOM_MODELS = 300
 SHAPE = (1, 4, 4, 6)
@@ -65,6 +68,19 @@ def test_claims_on_what_another_delegate_leaves(runtime: Runtime) -> None:
     answers = inspect_all(models, claims=[[sorted(ops)] for ops in owned])
     for graph, ops, answer in zip(graphs, owned, answers, strict=True):
         assert predicted(graph, runtime, without=ops)[0] == real(answer, graph)[0] - ops
+
+
+def test_the_table_gives_back_what_the_runtime_does_with_single_ops(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample of the census taken again: cases, verdicts and keys are the tool's, the answers are the runtime's."""
+    monkeypatch.syspath_prepend(str(TOOLS))
+    tool, ops, learn = map(importlib.import_module, ("xnnpack_census", "census_ops", "census_learn"))
+    sample = random.Random(1).sample(list(ops.grid_cases()), 800)
+    requests = list(tool.op_requests([*ops.base_cases(), *sample]))
+    observed = list(tool.observations(zip(requests, tool.answers(requests), strict=True)))
+    assert {o.verdict for o in observed} == {"takes", "leaves", "fails", "unpacks"}
+    assert learn.conflicts(observed, runtime.census) == []
 
 
 def built() -> tuple[Model, Subgraph]:
@@ -119,10 +135,14 @@ def made_by_hand() -> Iterator[tuple[str, Model]]:
     yield "a variable of integers", model
 
 
-@pytest.mark.parametrize(("about", "model"), made_by_hand(), ids=lambda value: value if isinstance(value, str) else "")
-def test_claims_by_the_rules_for_graphs(about: str, model: Model, runtime: Runtime) -> None:
-    graph = read_bytes(model.build(), about)
-    [answer] = inspect_all([model.build()])
+BY_HAND = dict(made_by_hand())
+
+
+@pytest.mark.parametrize("about", BY_HAND)
+def test_claims_by_the_rules_for_graphs(about: str, runtime: Runtime) -> None:
+    model = BY_HAND[about].build()
+    graph = read_bytes(model)
+    [answer] = inspect_all([model])
     assert predicted(graph, runtime) == real(answer, graph)
 
 

@@ -56,7 +56,7 @@ def inspect_all(
         for i, model in enumerate(models)
     ]
     done = subprocess.run(
-        [sys.executable, inspector.__file__],
+        [sys.executable, "-m", inspector.__name__],
         input="".join(json.dumps(request) + "\n" for request in requests),
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # a forking process should have one thread
         stdout=subprocess.PIPE,
