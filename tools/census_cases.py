@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from flatbuffers import flexbuffers
 
-from edgedeploy_partitioner.build import Model, Subgraph, options_table, per_channel, per_tensor
-from edgedeploy_partitioner.graph import Quantization
-from edgedeploy_partitioner.schema import OPTION_ENUMS, fields, names
+from edgedeploy_partitioner.model.build import Model, Subgraph, options_table, per_channel, per_tensor
+from edgedeploy_partitioner.model.graph import Quantization
+from edgedeploy_partitioner.model.schema import OPTION_ENUMS, fields, names
 
 SCALE = 1 / 64
 _QUANTISED = ("int8", "uint8", "int16", "int32", "int4", "int2")

@@ -10,8 +10,8 @@ import numpy as np
 
 from census_cases import attributes
 from census_ops import CUSTOM
-from edgedeploy_partitioner.build import Model
-from edgedeploy_partitioner.schema import names
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.schema import names
 
 _NEWEST_VERSION = 20
 Answer = Mapping[str, Any]

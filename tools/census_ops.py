@@ -9,9 +9,9 @@ from itertools import combinations, product
 from typing import Any
 
 from census_cases import SCALE, Case, Operand, attributes
-from edgedeploy_partitioner.build import per_channel, per_tensor
-from edgedeploy_partitioner.graph import Quantization
-from edgedeploy_partitioner.schema import names
+from edgedeploy_partitioner.model.build import per_channel, per_tensor
+from edgedeploy_partitioner.model.graph import Quantization
+from edgedeploy_partitioner.model.schema import names
 
 _SHAPE = (1, 4, 4, 6)
 _ACTIVATIONS = ("float32", "int8", "uint8", "int16")

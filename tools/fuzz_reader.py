@@ -23,11 +23,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from edgedeploy_partitioner.decode import decode
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.flatbuffer import File
-from edgedeploy_partitioner.graph import Graph
-from edgedeploy_partitioner.read import read_bytes
+from edgedeploy_partitioner.model.decode import decode
+from edgedeploy_partitioner.model.flatbuffer import File
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.read import read_bytes
 from support.mutate import mutant, structure
 
 BATCH = 500

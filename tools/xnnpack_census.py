@@ -34,9 +34,9 @@ from census_graphs import RULES, kernel_models, rule_models
 from census_learn import Observation, Verdict, conflicts, learn, toml_list, toml_rows
 from census_ops import UNPACKING, base_cases, grid_cases
 from edgedeploy_agent import inspector
-from edgedeploy_partitioner.census_key import Key, key_of
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.read import read_bytes
+from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.runtime.census_key import Key, key_of
 
 _PER_KEY = 2  # models with the same key, to see whether they are treated alike
 _PAIRS = 100  # random pairs of variations of the first base case of an op and types

@@ -17,11 +17,11 @@ from edgedeploy_partitioner import planning
 from edgedeploy_partitioner.checker import check as check
 from edgedeploy_partitioner.diff import diff as diff
 from edgedeploy_partitioner.errors import InputError, PlanningError
-from edgedeploy_partitioner.graph import Graph
-from edgedeploy_partitioner.patch import with_shapes_written
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.patch import with_shapes_written
+from edgedeploy_partitioner.model.read import read_model as read_model
+from edgedeploy_partitioner.model.shapes import with_input_shapes as with_input_shapes
 from edgedeploy_partitioner.plan import Plan, from_json
-from edgedeploy_partitioner.read import read_model as read_model
-from edgedeploy_partitioner.shapes import with_input_shapes as with_input_shapes
 from edgedeploy_profiles import load_board as load_board
 from edgedeploy_profiles import load_runtime
 from edgedeploy_profiles.schema import Board, Runtime

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgedeploy.trial import Trial
-from edgedeploy_partitioner import facts
-from edgedeploy_partitioner.facts import Finding
-from edgedeploy_partitioner.facts.kind import stored_type
-from edgedeploy_partitioner.graph import Graph, Op, Quantization, Subgraph, Tensor
+from edgedeploy_partitioner.model import facts
+from edgedeploy_partitioner.model.facts import Finding
+from edgedeploy_partitioner.model.facts.kind import stored_type
+from edgedeploy_partitioner.model.graph import Graph, Op, Quantization, Subgraph, Tensor
+from edgedeploy_partitioner.model.work import work
 from edgedeploy_partitioner.plan import Value
-from edgedeploy_partitioner.work import work
 from edgedeploy_profiles.schema import Runtime
 
 SCHEMA = "edgedeploy.model/1"

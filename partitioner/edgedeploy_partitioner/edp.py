@@ -38,7 +38,7 @@ _MAX_INDEX = 2**31 - 1  # TFLite counts nodes and subgraphs in a C int
 class EdpSubgraph:
     index: int
     fingerprint: str
-    """SHA-256 in lower-case hex, see :mod:`edgedeploy_partitioner.fingerprint`."""
+    """SHA-256 in lower-case hex, see :mod:`edgedeploy_partitioner.model.fingerprint`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from edgedeploy_agent import inspector, tflite_abi
-from edgedeploy_partitioner.build import Model
-from edgedeploy_partitioner.random_model import random_dag
-from edgedeploy_partitioner.read import read_bytes, read_model
-from edgedeploy_partitioner.schema import SCHEMA
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.read import read_bytes, read_model
+from edgedeploy_partitioner.model.schema import SCHEMA
+from support.random_model import random_dag
 from support.runtime import executed_plan, inspect_all
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

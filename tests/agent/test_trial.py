@@ -15,7 +15,7 @@ import pytest
 
 from edgedeploy.trial import Trial, try_model
 from edgedeploy_agent import trial as agent
-from edgedeploy_partitioner.build import Model, Subgraph, per_tensor
+from edgedeploy_partitioner.model.build import Model, Subgraph, per_tensor
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

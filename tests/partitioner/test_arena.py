@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgedeploy_partitioner.arena import ALIGNMENT_BYTES, Arena, arena, place
-from edgedeploy_partitioner.build import Model
-from edgedeploy_partitioner.build import Subgraph as Building
-from edgedeploy_partitioner.graph import Graph
-from edgedeploy_partitioner.libstdcxx import set_order, sort
-from edgedeploy_partitioner.liveness import FOREVER, Block, ExecutedNode
-from edgedeploy_partitioner.random_model import random_dag
-from edgedeploy_partitioner.read import read_bytes
-from edgedeploy_partitioner.replay import file_plan, replay
+from edgedeploy_partitioner.memory.arena import ALIGNMENT_BYTES, Arena, arena, place
+from edgedeploy_partitioner.memory.libstdcxx import set_order, sort
+from edgedeploy_partitioner.memory.liveness import FOREVER, Block, ExecutedNode
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.build import Subgraph as Building
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.runtime.replay import file_plan, replay
 from support.arenas import compared, real_bytes, real_offsets
+from support.random_model import random_dag
 from support.runtime import inspect_all
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))

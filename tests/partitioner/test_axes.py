@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from edgedeploy_partitioner.axes import vendor_axis, vendor_permutation, vendor_shape
+from edgedeploy_partitioner.support.axes import vendor_axis, vendor_permutation, vendor_shape
 
 ORDERS = ["NHWC", "NCHW", "NWHC", "CHWN"]
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgedeploy_partitioner.build import Model, options_table, per_channel, per_tensor
-from edgedeploy_partitioner.graph import DType, Quantization
-from edgedeploy_partitioner.random_model import random_dag
-from edgedeploy_partitioner.read import read_bytes
-from edgedeploy_partitioner.schema import names
+from edgedeploy_partitioner.model.build import Model, options_table, per_channel, per_tensor
+from edgedeploy_partitioner.model.graph import DType, Quantization
+from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.model.schema import names
+from support.random_model import random_dag
 from support.runtime import executed_plan, inspect_all
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from edgedeploy_partitioner.errors import InputError, NotDeployable
-from edgedeploy_partitioner.graph import Graph, Op, Signature, Subgraph
+from edgedeploy_partitioner.model.graph import Graph, Op, Signature, Subgraph
 from edgedeploy_partitioner.planning.calls import bounds, main_subgraph, uses
 
 

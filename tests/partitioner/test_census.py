@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedeploy_partitioner.build import Model, Subgraph, per_tensor
-from edgedeploy_partitioner.census import Found, kernel_of, xnnpack_claims
-from edgedeploy_partitioner.graph import Graph
-from edgedeploy_partitioner.random_model import random_dag
-from edgedeploy_partitioner.read import read_bytes, read_model
+from edgedeploy_partitioner.model.build import Model, Subgraph, per_tensor
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.read import read_bytes, read_model
+from edgedeploy_partitioner.runtime.census import Found, kernel_of, xnnpack_claims
 from edgedeploy_profiles.load import load_runtime
 from edgedeploy_profiles.schema import Runtime
+from support.random_model import random_dag
 from support.runtime import Answer, inspect_all
 
 TOOLS = Path(__file__).parents[2] / "tools"

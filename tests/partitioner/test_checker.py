@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedeploy_partitioner import checker
-from edgedeploy_partitioner.build import Model
 from edgedeploy_partitioner.checker import check
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_partitioner.plan import Plan, from_json, to_json
-from edgedeploy_partitioner.read import read_bytes
 from support import handmade, plan_edits, runtime
 from support.handmade import NPU, Json
 

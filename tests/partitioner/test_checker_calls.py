@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from edgedeploy_partitioner.build import Model
 from edgedeploy_partitioner.checker import check
-from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_partitioner.plan import Plan
-from edgedeploy_partitioner.read import read_bytes
 from support import handmade
 
 

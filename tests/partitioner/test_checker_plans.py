@@ -14,13 +14,13 @@ import pytest
 
 from edgedeploy_partitioner.checker import check
 from edgedeploy_partitioner.edp import XNNPACK, decode, encode
-from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.read import read_bytes, read_model
 from edgedeploy_partitioner.plan import Plan
 from edgedeploy_partitioner.planning import Request, partition
-from edgedeploy_partitioner.random_model import random_dag
-from edgedeploy_partitioner.read import read_bytes, read_model
 from edgedeploy_profiles import load_board, load_runtime
 from support import plan_edits, runtime
+from support.random_model import random_dag
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))
 RUNTIME = ("ai-edge-litert", "2.3.0")
@@ -107,7 +107,7 @@ def test_no_value_of_a_real_plan_can_change_unnoticed() -> None:
     fitting = ((m, p) for m, p in forced_plans() if len(p.partitions) > 3 and len(p.subgraphs) == 1)
     model, plan = min(fitting, key=lambda pair: len(pair[1].ops))
     graph = read_bytes(model)
-    changed = list(plan_edits.every_change(plan, step=5))
+    changed = list(plan_edits.every_change(plan, step=3))
     assert len(changed) > 100
     for what, other in changed:
         assert check(other, graph), what

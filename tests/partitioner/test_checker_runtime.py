@@ -9,15 +9,15 @@ from pathlib import Path
 import flatbuffers
 import numpy as np
 
-from edgedeploy_partitioner.build import Model
 from edgedeploy_partitioner.checker.arena import ArenaNode, possible_arenas
 from edgedeploy_partitioner.checker.epochs import claim, node_of
-from edgedeploy_partitioner.graph import Graph
-from edgedeploy_partitioner.random_model import random_dag
-from edgedeploy_partitioner.read import read_bytes
-from edgedeploy_partitioner.schema import SCHEMA
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.model.schema import SCHEMA
 from support import runtime
 from support.handmade import measured_arena, variables
+from support.random_model import random_dag
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgedeploy_partitioner.build import Model, Subgraph, per_channel, per_tensor
 from edgedeploy_partitioner.errors import PlanningError
-from edgedeploy_partitioner.facts import Finding, compiled_for, dtype_class, oddities, runtime_refusals
-from edgedeploy_partitioner.graph import Quantization
-from edgedeploy_partitioner.read import read_bytes, read_model
-from edgedeploy_partitioner.schema import names
-from edgedeploy_partitioner.shapes import propagate
-from edgedeploy_partitioner.work import work
+from edgedeploy_partitioner.model.build import Model, Subgraph, per_channel, per_tensor
+from edgedeploy_partitioner.model.facts import Finding, compiled_for, dtype_class, oddities, runtime_refusals
+from edgedeploy_partitioner.model.graph import Quantization
+from edgedeploy_partitioner.model.read import read_bytes, read_model
+from edgedeploy_partitioner.model.schema import names
+from edgedeploy_partitioner.model.shapes import propagate
+from edgedeploy_partitioner.model.work import work
 from edgedeploy_profiles.schema import CensusRow, Runtime
 from support.mutate import mutant, structure
 from support.trials import run_all

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from flatbuffers import flexbuffers
 
-from edgedeploy_partitioner.build import Model
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.fingerprint import TFLITE_TYPE, fingerprints
-from edgedeploy_partitioner.graph import DType, Graph, Op, Subgraph, Tensor
-from edgedeploy_partitioner.read import read_bytes, read_model
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.fingerprint import TFLITE_TYPE, fingerprints
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
+from edgedeploy_partitioner.model.read import read_bytes, read_model
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))
 

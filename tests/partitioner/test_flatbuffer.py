@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgedeploy_partitioner.errors import MalformedModel
-from edgedeploy_partitioner.flatbuffer import File, Table
-from edgedeploy_partitioner.schema import SCHEMA, Kind, fields
+from edgedeploy_partitioner.model.flatbuffer import File, Table
+from edgedeploy_partitioner.model.schema import SCHEMA, Kind, fields
 
 
 def root(table: str, data: bytes) -> Table:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgedeploy_partitioner.arena import ExecutedNode, arena
-from edgedeploy_partitioner.build import Model
-from edgedeploy_partitioner.graph import Graph
-from edgedeploy_partitioner.memory import memory_lines
+from edgedeploy_partitioner.memory.arena import ExecutedNode, arena
+from edgedeploy_partitioner.memory.lines import memory_lines
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_partitioner.plan import Memory, Warn
-from edgedeploy_partitioner.random_model import random_dag
-from edgedeploy_partitioner.read import read_bytes
 from support.arenas import executed_nodes, real_bytes
+from support.random_model import random_dag
 from support.runtime import inspect_all
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -10,13 +10,13 @@ import flatbuffers
 import numpy as np
 import pytest
 
-from edgedeploy_partitioner.build import Model
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.graph import Graph
-from edgedeploy_partitioner.patch import with_shapes_written
-from edgedeploy_partitioner.read import read_bytes, read_model
-from edgedeploy_partitioner.schema import SCHEMA
-from edgedeploy_partitioner.shapes import with_input_shapes
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.patch import with_shapes_written
+from edgedeploy_partitioner.model.read import read_bytes, read_model
+from edgedeploy_partitioner.model.schema import SCHEMA
+from edgedeploy_partitioner.model.shapes import with_input_shapes
 from support.trials import run_all
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -136,7 +136,7 @@ def test_the_bytes_of_another_model_are_refused() -> None:
 def test_a_size_limit_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     data = _any_rank().build()
     graph = read_bytes(data)
-    monkeypatch.setattr("edgedeploy_partitioner.patch._MAX_FILE_BYTES", len(data))
+    monkeypatch.setattr("edgedeploy_partitioner.model.patch._MAX_FILE_BYTES", len(data))
     with pytest.raises(InputError, match="2 GiB"):
         with_shapes_written(data, with_input_shapes(graph, {"x": (5, 4, 3)}))
     assert with_shapes_written(data, replace(graph)) == data

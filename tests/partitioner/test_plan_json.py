@@ -19,7 +19,7 @@ TABLES = {
     name: re.findall(r"^\| (\w+) \| (.+?) \| [^|]*\|$", body.replace(r"\|", "¦"), re.MULTILINE)[1:]
     for name, body in re.findall(r"^## (\w+)$(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
 }
-VALUES = {v.__name__: v for v in p.Value.__subclasses__()}
+VALUES = {v.__name__: v for v in p.Value.__subclasses__() if v.__module__ == p.__name__}
 
 
 def written(kind: Any, key: str) -> str:

@@ -13,9 +13,9 @@ import pytest
 from edgedeploy_partitioner import plan as p
 from edgedeploy_partitioner.checker import check
 from edgedeploy_partitioner.errors import InputError, NotDeployable
-from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.read import read_model
 from edgedeploy_partitioner.planning import Request, partition
-from edgedeploy_partitioner.read import read_model
 from edgedeploy_profiles import load_board, load_runtime
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgedeploy_partitioner import read
-from edgedeploy_partitioner.build import Model
 from edgedeploy_partitioner.errors import InputError, MalformedModel
-from edgedeploy_partitioner.graph import Graph, Quantization
-from edgedeploy_partitioner.read import read_bytes, read_model
-from edgedeploy_partitioner.schema import SCHEMA
+from edgedeploy_partitioner.model import read
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.graph import Graph, Quantization
+from edgedeploy_partitioner.model.read import read_bytes, read_model
+from edgedeploy_partitioner.model.schema import SCHEMA
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))
 

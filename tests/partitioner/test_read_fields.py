@@ -15,8 +15,8 @@ from typing import Any
 import flatbuffers
 
 from edgedeploy_partitioner.errors import MalformedModel
-from edgedeploy_partitioner.read import read_bytes
-from edgedeploy_partitioner.schema import SCHEMA
+from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.model.schema import SCHEMA
 
 IGNORED = {
     "QuantizationParameters.min": "for importing back into TensorFlow",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.read import read_bytes
+from edgedeploy_partitioner.model.read import read_bytes
 from support.mutate import mutant, structure
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +60,7 @@ def test_the_fuzzer_saves_the_model_that_breaks_the_reader(fault: str, tmp_path:
     """With a reader that fails on its third model, mutant 2 is saved and the exit code is 1."""
     (tmp_path / "sitecustomize.py").write_text(f"""
 import os, time
-from edgedeploy_partitioner import read
+from edgedeploy_partitioner.model import read
 models = []
 def broken(data, name):
     models.append(data)

@@ -13,11 +13,11 @@ import flatbuffers
 import numpy as np
 import pytest
 
-from edgedeploy_partitioner.build import Model, per_channel
 from edgedeploy_partitioner.errors import MalformedModel
-from edgedeploy_partitioner.graph import Quantization
-from edgedeploy_partitioner.read import read_bytes
-from edgedeploy_partitioner.schema import SCHEMA
+from edgedeploy_partitioner.model.build import Model, per_channel
+from edgedeploy_partitioner.model.graph import Quantization
+from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.model.schema import SCHEMA
 
 Patch = Callable[[Any], None]
 

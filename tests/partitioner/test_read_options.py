@@ -9,8 +9,8 @@ from typing import Any
 import flatbuffers
 import pytest
 
-from edgedeploy_partitioner.read import read_bytes
-from edgedeploy_partitioner.schema import OPTION_ENUMS, SCHEMA, names
+from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.model.schema import OPTION_ENUMS, SCHEMA, names
 
 MEMBERS = {**vars(SCHEMA.BuiltinOptions), **vars(SCHEMA.BuiltinOptions2)}
 TABLES = sorted(name for name in MEMBERS if hasattr(SCHEMA, name + "T"))

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgedeploy_partitioner.graph import Graph, Op, Span, Tensor
-from edgedeploy_partitioner.read import read_bytes
-from edgedeploy_partitioner.schema import OPTION_ENUMS, SCHEMA
+from edgedeploy_partitioner.model.graph import Graph, Op, Span, Tensor
+from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.model.schema import OPTION_ENUMS, SCHEMA
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))
 

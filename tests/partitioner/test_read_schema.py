@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from edgedeploy_partitioner.schema import OPTION_ENUMS, SCHEMA, Kind, fields, names
+from edgedeploy_partitioner.model.schema import OPTION_ENUMS, SCHEMA, Kind, fields, names
 
 TABLES = [name for name, value in vars(SCHEMA).items() if inspect.isclass(value) and hasattr(value, "GetRootAs")]
 ENUMS = {
@@ -104,8 +104,8 @@ def test_nothing_heavy_is_loaded() -> None:
     """Importing the reader loads no schema, and the schema loads no native runtime."""
     code = """
 import sys
-import edgedeploy_partitioner.read
-from edgedeploy_partitioner import schema
+import edgedeploy_partitioner.model.read
+from edgedeploy_partitioner.model import schema
 assert "numpy" not in sys.modules and "flatbuffers" not in sys.modules
 schema.fields("Tensor")
 assert "ai_edge_litert" not in sys.modules

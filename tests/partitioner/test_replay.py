@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from edgedeploy_partitioner.random_model import random_dag
-from edgedeploy_partitioner.read import read_bytes
-from edgedeploy_partitioner.replay import Step, claim, file_plan, replay, topological
+from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.runtime.replay import Step, claim, file_plan, replay, topological
+from support.random_model import random_dag
 from support.runtime import inspect_all
 
 

@@ -8,9 +8,9 @@ import random
 
 import pytest
 
-from edgedeploy_partitioner.problem import XNNPACK, Problem, price, runs
-from edgedeploy_partitioner.replay import Step
-from edgedeploy_partitioner.settle import Stage, depth_first, execute, settle, stock
+from edgedeploy_partitioner.runtime.replay import Step
+from edgedeploy_partitioner.solver.problem import XNNPACK, Problem, price, runs
+from edgedeploy_partitioner.solver.settle import Stage, depth_first, execute, settle, stock
 from support.problems import assignments, brute_force, random_problem
 
 BUILTIN, XNN = 0, 1

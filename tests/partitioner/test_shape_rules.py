@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgedeploy_partitioner.build import Array, Model, Subgraph
-from edgedeploy_partitioner.graph import DType, Graph, Op, Span, Tensor
-from edgedeploy_partitioner.graph import Subgraph as GraphSubgraph
-from edgedeploy_partitioner.read import read_bytes
-from edgedeploy_partitioner.shapes import RULES, ShapeMismatch, propagate
+from edgedeploy_partitioner.model.build import Array, Model, Subgraph
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Span, Tensor
+from edgedeploy_partitioner.model.graph import Subgraph as GraphSubgraph
+from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.model.shapes import RULES, ShapeMismatch, propagate
 from support.trials import run_all
 
 WRONG = (7,)

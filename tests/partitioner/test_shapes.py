@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgedeploy_partitioner.build import Array, Model
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.graph import Graph
-from edgedeploy_partitioner.graph import Subgraph as GraphSubgraph
-from edgedeploy_partitioner.read import read_bytes, read_model
-from edgedeploy_partitioner.shapes import RULES, ShapeMismatch, entry_point, propagate, with_input_shapes
+from edgedeploy_partitioner.model.build import Array, Model
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.graph import Subgraph as GraphSubgraph
+from edgedeploy_partitioner.model.read import read_bytes, read_model
+from edgedeploy_partitioner.model.shapes import RULES, ShapeMismatch, entry_point, propagate, with_input_shapes
 from support.trials import run_all
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))

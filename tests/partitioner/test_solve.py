@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from edgedeploy_partitioner.problem import price, runs
-from edgedeploy_partitioner.solve import solve
+from edgedeploy_partitioner.solver.problem import price, runs
+from edgedeploy_partitioner.solver.solve import solve
 from support.problems import assignments, brute_force, cost_in_order, frontier_dp, random_problem
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgedeploy_partitioner.case import Case
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.graph import DType, Graph, Op, Quantization, Span, Subgraph, Tensor
-from edgedeploy_partitioner.predicates import find
-from edgedeploy_partitioner.support import check_table, verdicts
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Quantization, Span, Subgraph, Tensor
+from edgedeploy_partitioner.support.case import Case
+from edgedeploy_partitioner.support.predicates import find
+from edgedeploy_partitioner.support.verdicts import check_table, verdicts
 from edgedeploy_profiles import load_backend
 from edgedeploy_profiles.schema import Backend, Requirement, Rule
 from support.single_op import T, single_op, unary

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from edgedeploy_partitioner.case import Case
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.predicates import PREDICATES, find
+from edgedeploy_partitioner.support.case import Case
+from edgedeploy_partitioner.support.predicates import PREDICATES, find
 from edgedeploy_profiles.schema import Backend, TransposeBound
 from support.single_op import Made, T, add, conv, ints, mean, resize, single_op, transpose, unary, weighted, weights
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from edgedeploy_partitioner.support import NO_RULE, Judged, check_table, verdicts
+from edgedeploy_partitioner.support.verdicts import NO_RULE, Judged, check_table, verdicts
 from edgedeploy_profiles import load_backend
 from support.single_op import Made, T, add, conv, ints, mean, resize, single_op, transpose, unary, weighted, weights
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from edgedeploy_partitioner.build import Model, per_channel, per_tensor
-from edgedeploy_partitioner.graph import Quantization
-from edgedeploy_partitioner.read import read_bytes
-from edgedeploy_partitioner.temporaries import _NO_SCRATCH, temporaries
+from edgedeploy_partitioner.memory.temporaries import _NO_SCRATCH, temporaries
+from edgedeploy_partitioner.model.build import Model, per_channel, per_tensor
+from edgedeploy_partitioner.model.graph import Quantization
+from edgedeploy_partitioner.model.read import read_bytes
 from support.arenas import compared
 from support.runtime import inspect_all
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgedeploy_partitioner.build import Model, Subgraph, per_tensor
-from edgedeploy_partitioner.graph import DType, Graph, Op, OptionValue, Tensor
-from edgedeploy_partitioner.graph import Subgraph as GraphSubgraph
-from edgedeploy_partitioner.read import read_bytes, read_model
-from edgedeploy_partitioner.work import Work, work
+from edgedeploy_partitioner.model.build import Model, Subgraph, per_tensor
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, OptionValue, Tensor
+from edgedeploy_partitioner.model.graph import Subgraph as GraphSubgraph
+from edgedeploy_partitioner.model.read import read_bytes, read_model
+from edgedeploy_partitioner.model.work import Work, work
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from edgedeploy_partitioner.arena import Arena, ExecutedNode, arena
-from edgedeploy_partitioner.graph import Graph
-from edgedeploy_partitioner.problem import XNNPACK
+from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.solver.problem import XNNPACK
 from support.runtime import Answer
 
 

@@ -20,10 +20,10 @@ import msgspec
 import numpy as np
 
 from edgedeploy_partitioner import plan as p
-from edgedeploy_partitioner.build import Model
-from edgedeploy_partitioner.fingerprint import fingerprints
-from edgedeploy_partitioner.graph import Graph
-from edgedeploy_partitioner.read import read_bytes
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.fingerprint import fingerprints
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.read import read_bytes
 
 SHAPE = (1, 8, 8, 16)
 NPU = "NC1HWC2/8"

@@ -6,9 +6,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from edgedeploy_partitioner.decode import decode
-from edgedeploy_partitioner.flatbuffer import File
-from edgedeploy_partitioner.graph import Span
+from edgedeploy_partitioner.model.decode import decode
+from edgedeploy_partitioner.model.flatbuffer import File
+from edgedeploy_partitioner.model.graph import Span
 
 _WORDS = (0, 1, 2, 3, 4, 8, 127, 128, 255, 256, 0x7FFF, 0xFFFF, 0x10000, 2**31 - 1, 2**31, 2**32 - 4, 2**32 - 1)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgedeploy_partitioner import plan as p
-from edgedeploy_partitioner.graph import DType, Graph, Op, Subgraph, Tensor
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
 
 PATTERN = ("CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D", "ADD")
 

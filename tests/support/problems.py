@@ -7,7 +7,7 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 
-from edgedeploy_partitioner.problem import XNNPACK, Border, Lane, Node, Problem
+from edgedeploy_partitioner.solver.problem import XNNPACK, Border, Lane, Node, Problem
 
 LAYOUT = "NC1HWC2/16"
 

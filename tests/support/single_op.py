@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from edgedeploy_partitioner.graph import DType, Graph, Op, OptionValue, Quantization, Span, Subgraph, Tensor
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, OptionValue, Quantization, Span, Subgraph, Tensor
 
 Made = tuple[Graph, Op]
 _PACKED = {"int32": "i", "int64": "q", "float32": "f"}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from edgedeploy.gates import Gate
     from edgedeploy.report.page import Style
     from edgedeploy_partitioner.errors import PlanningError
-    from edgedeploy_partitioner.graph import Graph
+    from edgedeploy_partitioner.model.graph import Graph
     from edgedeploy_partitioner.plan import Plan
 
     Results = dict[str, Plan | PlanningError]

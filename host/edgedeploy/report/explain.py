@@ -12,7 +12,7 @@ from rich.text import Text
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, render, text
 from edgedeploy.text import duration, shape
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import CandidateEntry, OpEntry, Plan
 
 COLORS = {"supported": GOOD, "refused": BAD, "unknown": WARN}

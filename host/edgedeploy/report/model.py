@@ -13,7 +13,7 @@ from edgedeploy.inspection import ModelFacts, OpFacts, SubgraphFacts, TensorFact
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, render, text
 from edgedeploy.text import brief_ranges, count, plural, shape, size
 from edgedeploy.trial import Trial
-from edgedeploy_partitioner.facts import Finding
+from edgedeploy_partitioner.model.facts import Finding
 
 OPS_SHOWN = 60
 OP_COLUMNS: tuple[tuple[Literal["left", "right"], int | None], ...] = (

@@ -14,7 +14,7 @@ from edgedeploy.report.page import CPU, DIM, NPU, STRONG, WARN, Style, grid, hea
 from edgedeploy.report.reasons import LABEL, label, not_on_npu
 from edgedeploy.report.runs import MOVES_SHOWN, Block, Row, Stretch, blocks, stretches
 from edgedeploy.text import brief_ranges, count, duration, plural, printable, shape, size
-from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import Plan, Transition, Warn
 
 SCREEN_LINES = 49

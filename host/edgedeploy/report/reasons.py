@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from edgedeploy.report.runs import kind, ops_that_run
 from edgedeploy.text import brief_ranges, duration, plural
-from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import CandidateEntry, OpEntry, Plan
 from edgedeploy_partitioner.planning.placement import placement
 

@@ -63,7 +63,7 @@ from edgedeploy_partitioner.checker.sums import check_sums
 from edgedeploy_partitioner.checker.times import check_times
 from edgedeploy_partitioner.checker.transitions import check_transitions
 from edgedeploy_partitioner.checker.view import Fault, View
-from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import Plan
 
 __all__ = ["Fault", "check"]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, permutations, product
 
-from edgedeploy_partitioner.graph import DType, Subgraph, Tensor
+from edgedeploy_partitioner.model.graph import DType, Subgraph, Tensor
 
 _ALIGNMENT_BYTES = 64
 _FOREVER = 1 << 31

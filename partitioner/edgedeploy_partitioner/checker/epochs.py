@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from edgedeploy_partitioner.graph import DType, Subgraph
+from edgedeploy_partitioner.model.graph import DType, Subgraph
 
 _CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
 _HANDLES = (DType.RESOURCE, DType.VARIANT)

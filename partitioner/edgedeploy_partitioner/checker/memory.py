@@ -54,10 +54,20 @@ def _arena(view: View) -> Iterator[Fault]:
     if not view.plan.memory.arena_exact or [use.index for use in used] != [view.main]:
         return
     scope = view.scopes[view.main]
+    if any(_is_torn(scope, op) for op in scope.subgraph.folded):
+        return
     possible = possible_arenas(scope.subgraph, _nodes(scope), scope.fixed)
     if possible is not None and view.plan.memory.arena_bytes not in possible:
         sizes = " or ".join(map(str, sorted(possible)))
         yield Fault("arena", f"the runtime's arena has {sizes} bytes, not {view.plan.memory.arena_bytes}")
+
+
+def _is_torn(scope: Scope, folded: int) -> bool:
+    """Does a delegate node unpack this constant for a reader outside it? Then it lies in the arena, which the plain
+    rules here do not know."""
+    home = scope.view.entry[scope.index, folded].partition
+    readers = {r for t in scope.subgraph.ops[folded].outputs for r in scope.subgraph.consumers.get(t, ())}
+    return home is not None and any(scope.view.entry[scope.index, r].partition != home for r in readers)
 
 
 def _nodes(scope: Scope) -> list[ArenaNode]:

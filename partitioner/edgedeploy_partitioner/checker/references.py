@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from edgedeploy_partitioner.checker.view import Fault
 from edgedeploy_partitioner.errors import PlanningError
-from edgedeploy_partitioner.fingerprint import fingerprints
-from edgedeploy_partitioner.graph import Graph, Op
+from edgedeploy_partitioner.model.fingerprint import fingerprints
+from edgedeploy_partitioner.model.graph import Graph, Op
 from edgedeploy_partitioner.plan import OpEntry, Plan
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from edgedeploy_partitioner.checker.view import Fault, Scope, View
-from edgedeploy_partitioner.graph import Op
+from edgedeploy_partitioner.model.graph import Op
 
 _CALLED_AS = {
     ("IF", "then_subgraph_index"): "branch",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from edgedeploy_partitioner.errors import printable
-from edgedeploy_partitioner.graph import Graph, Subgraph
+from edgedeploy_partitioner.model.graph import Graph, Subgraph
 from edgedeploy_partitioner.plan import OpEntry, Partition, Plan, Segment, SubgraphUse
 
 XNNPACK = "xnnpack"

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.model.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)

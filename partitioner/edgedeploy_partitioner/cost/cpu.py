@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgedeploy_partitioner.cost.ranges import Cost, Range, gb_s_us, roofline
-from edgedeploy_partitioner.graph import DType, Graph, Op, Tensor
-from edgedeploy_partitioner.work import Work, multiplied, work
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
+from edgedeploy_partitioner.model.work import Work, multiplied, work
 from edgedeploy_profiles.schema import Board, Cluster, Core, KernelCosts, Quantity
 
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)

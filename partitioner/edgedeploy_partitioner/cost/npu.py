@@ -11,8 +11,8 @@ from typing import Protocol
 from edgedeploy_partitioner.cost.cpu import CpuCost
 from edgedeploy_partitioner.cost.ranges import ZERO, Cost, Range, fixed, gb_s_us, roofline
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.graph import DType, Graph, Op, Tensor
-from edgedeploy_partitioner.work import macs
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
+from edgedeploy_partitioner.model.work import macs
 from edgedeploy_profiles.schema import Stack
 
 

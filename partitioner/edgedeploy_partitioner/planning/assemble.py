@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgedeploy_partitioner.cost import Cost
-from edgedeploy_partitioner.graph import Op
+from edgedeploy_partitioner.model.graph import Op
+from edgedeploy_partitioner.model.work import work
 from edgedeploy_partitioner.plan import OpEntry, Partition, Segment, Transition
 from edgedeploy_partitioner.planning.stages import FIRST_CHOSEN_LANE, Scene
 from edgedeploy_partitioner.planning.target import BUILTIN_KERNEL, CPU, FREE, NHWC, Candidate
-from edgedeploy_partitioner.problem import XNNPACK, Crossing, Group, segments
-from edgedeploy_partitioner.replay import Step
-from edgedeploy_partitioner.settle import Schedule
-from edgedeploy_partitioner.work import work
+from edgedeploy_partitioner.runtime.replay import Step
+from edgedeploy_partitioner.solver.problem import XNNPACK, Crossing, Group, segments
+from edgedeploy_partitioner.solver.settle import Schedule
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from edgedeploy_partitioner.errors import InputError, NotDeployable
-from edgedeploy_partitioner.graph import Graph, Op
+from edgedeploy_partitioner.model.graph import Graph, Op
 from edgedeploy_partitioner.plan import SubgraphUse
 
 MAX_TIMES = 1_000_000

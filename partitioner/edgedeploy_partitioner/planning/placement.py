@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.graph import Graph
+from edgedeploy_partitioner.model.graph import Graph
 
 OpKey = tuple[int, int]
 _WHAT = "an index, 3-9, subgraph:index, an operator name or tensor:NAME"

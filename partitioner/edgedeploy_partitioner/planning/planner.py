@@ -13,11 +13,12 @@ import edgedeploy_kernels
 from edgedeploy_partitioner import plan as p
 from edgedeploy_partitioner.cost import Range, fixed
 from edgedeploy_partitioner.errors import InputError, NotDeployable
-from edgedeploy_partitioner.facts import compiled_for, dtype_class
-from edgedeploy_partitioner.fingerprint import fingerprints
-from edgedeploy_partitioner.graph import Graph, Op
-from edgedeploy_partitioner.liveness import ExecutedNode
-from edgedeploy_partitioner.memory import memory_lines
+from edgedeploy_partitioner.memory.lines import memory_lines
+from edgedeploy_partitioner.memory.liveness import ExecutedNode
+from edgedeploy_partitioner.model.facts import compiled_for, dtype_class
+from edgedeploy_partitioner.model.fingerprint import fingerprints
+from edgedeploy_partitioner.model.graph import Graph, Op
+from edgedeploy_partitioner.model.shapes import with_input_shapes
 from edgedeploy_partitioner.planning.assemble import Entries, entries
 from edgedeploy_partitioner.planning.calls import Use, bounds, entry, main_subgraph, uses
 from edgedeploy_partitioner.planning.placement import Placement, placement
@@ -25,8 +26,7 @@ from edgedeploy_partitioner.planning.request import Request
 from edgedeploy_partitioner.planning.stages import Scene, scene
 from edgedeploy_partitioner.planning.target import CPU, Target
 from edgedeploy_partitioner.planning.warnings import warnings
-from edgedeploy_partitioner.settle import Schedule, Settled, execute, settle, stock
-from edgedeploy_partitioner.shapes import with_input_shapes
+from edgedeploy_partitioner.solver.settle import Schedule, Settled, execute, settle, stock
 from edgedeploy_profiles import profile_sha256, table_sha256
 from edgedeploy_profiles.schema import Board
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.graph import Op, Subgraph
+from edgedeploy_partitioner.model.graph import Op, Subgraph
 from edgedeploy_partitioner.planning.placement import Placement
 from edgedeploy_partitioner.planning.target import CPU, NHWC, XNNPACK_KERNEL, Candidate, Target
-from edgedeploy_partitioner.problem import XNNPACK, Border, Lane, Node, Problem
-from edgedeploy_partitioner.replay import file_plan
-from edgedeploy_partitioner.settle import Stage
+from edgedeploy_partitioner.runtime.replay import file_plan
+from edgedeploy_partitioner.solver.problem import XNNPACK, Border, Lane, Node, Problem
+from edgedeploy_partitioner.solver.settle import Stage
 
 BUILTIN_LANE, XNNPACK_LANE = 0, 1
 FIRST_CHOSEN_LANE = 2

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from edgedeploy_partitioner.census import Found, kernel_of, xnnpack_claims
 from edgedeploy_partitioner.cost import Cost, CpuCost, NpuCost, Range, fixed, npu_cost
-from edgedeploy_partitioner.graph import Graph, Op
+from edgedeploy_partitioner.model.graph import Graph, Op
 from edgedeploy_partitioner.plan import CandidateEntry, Status, XnnpackMode
 from edgedeploy_partitioner.planning.request import Request, cpu_cost, stack_of
-from edgedeploy_partitioner.support import check_table, verdicts
+from edgedeploy_partitioner.runtime.census import Found, kernel_of, xnnpack_claims
+from edgedeploy_partitioner.support.verdicts import check_table, verdicts
 from edgedeploy_profiles import load_backend
 from edgedeploy_profiles.schema import Backend, Board, Runtime
 

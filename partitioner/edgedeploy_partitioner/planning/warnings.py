@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from edgedeploy_partitioner.facts import runtime_refusals
-from edgedeploy_partitioner.graph import Graph, Op
+from edgedeploy_partitioner.model.facts import runtime_refusals
+from edgedeploy_partitioner.model.graph import Graph, Op
 from edgedeploy_partitioner.plan import Warn
 from edgedeploy_partitioner.planning.calls import Use
 from edgedeploy_partitioner.planning.target import Target

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TFLite's memory planner replayed: where each tensor of a subgraph lies, and how many bytes that takes.
+
+The runtime places tensors that live for the whole run first, by id, then the others by size, largest first, each
+into the smallest gap that fits among the tensors alive with it, at a multiple of 64 bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from edgedeploy_partitioner.memory.libstdcxx import sort
+from edgedeploy_partitioner.memory.liveness import FOREVER, Block, ExecutedNode, lifetimes
+from edgedeploy_partitioner.model.graph import Graph, Subgraph
+
+__all__ = ["Arena", "ExecutedNode", "arena", "place"]
+
+ALIGNMENT_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The arenas of one subgraph after its first run. Positions are those of the executed nodes.
+
+    ``offsets`` has the tensors in the arena, and temporaries of kernels as ids past the tensors. ``live_bytes`` is
+    what is alive during each node, without padding; its largest value bounds every planner from below.
+    """
+
+    bytes: int
+    persistent_bytes: int
+    offsets: Mapping[int, int]
+    live_bytes: tuple[int, ...]
+    blocks: tuple[Block, ...]
+    unknown_scratch: tuple[int, ...]
+    dynamic: tuple[int, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Nothing that the runtime allocates is left out or guessed."""
+        return not self.unknown_scratch and not self.dynamic
+
+    def alive(self, position: int) -> tuple[int, ...]:
+        """Ids of what is alive during a node, largest first."""
+        here = [b for b in self.blocks if b.first <= position <= b.last]
+        return tuple(b.tensor for b in sorted(here, key=lambda b: (-b.bytes, b.tensor)))
+
+
+def arena(graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], threads: int = 1) -> Arena:
+    """What the runtime allocates to run ``nodes`` in that order with ``threads`` threads."""
+    lives = lifetimes(graph, subgraph, nodes, threads)
+    ordered = sort(lives.blocks, _rank)
+    blocks = tuple(b for b in ordered if b.home == "arena")
+    offsets, size = place(blocks)
+    _, persistent_size = place(replace(b, last=FOREVER) for b in ordered if b.home == "persistent")
+    return Arena(
+        bytes=size,
+        persistent_bytes=persistent_size,
+        offsets=offsets,
+        live_bytes=_live_bytes(blocks, len(nodes)),
+        blocks=blocks,
+        unknown_scratch=lives.unknown_scratch,
+        dynamic=lives.dynamic,
+    )
+
+
+def _rank(block: Block) -> tuple[int, int, int]:
+    if block.first == 0 and block.last == FOREVER:
+        return 0, block.tensor, 0
+    return 1, -block.bytes, block.first
+
+
+def place(blocks: Iterable[Block]) -> tuple[Mapping[int, int], int]:
+    """Place ``blocks`` in the given order: the offset of each, by tensor, and the size of the arena."""
+    placed: list[tuple[int, int, Block]] = []
+    offsets: dict[int, int] = {}
+    size = 0
+    for block in blocks:
+        offset = _best_fit(block, placed)
+        offsets[block.tensor] = offset
+        insort(placed, (offset, len(offsets), block))
+        size = max(size, offset + block.bytes)
+    return offsets, size
+
+
+def _best_fit(block: Block, placed: Sequence[tuple[int, int, Block]]) -> int:
+    best: int | None = None
+    best_gap = 0
+    end = 0
+    for offset, _, other in placed:
+        if other.last < block.first or other.first > block.last:
+            continue
+        start = _align(end)
+        if start + block.bytes <= offset and (best is None or offset - start < best_gap):
+            best = start
+            best_gap = offset - end  # from the unaligned end, as the runtime has it
+        end = max(end, offset + other.bytes)
+    return _align(end) if best is None else best
+
+
+def _align(offset: int) -> int:
+    return -(-offset // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+
+
+def _live_bytes(blocks: Iterable[Block], nodes: int) -> tuple[int, ...]:
+    change = [0] * (nodes + 1)
+    for block in blocks:
+        change[min(block.first, nodes)] += block.bytes
+        if block.last < nodes:
+            change[block.last + 1] -= block.bytes
+    live, result = 0, []
+    for step in change[:nodes]:
+        live += step
+        result.append(live)
+    return tuple(result)

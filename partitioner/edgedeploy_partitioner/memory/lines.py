@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory lines of a plan, as the runtime holds them from the first run on. ``docs/memory.md`` defines each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.plan import Memory, TimelineStep, Warn
+from edgedeploy_partitioner.solver.problem import XNNPACK
+
+Executed = Mapping[int, Sequence[ExecutedNode]]
+
+_NOT_MODELLED = {
+    "packed_bytes": "the weights that XNNPACK packs, and its workspace",
+    "delegate_internal_bytes": "tensors inside delegate partitions",
+    "npu_pool_bytes": "what the NPU's driver allocates",
+    "handover_bytes": "buffers that hand tensors to partitions",
+    "baseline_bytes": "the process and the runtime without a model",
+}
+_LISTED = 4
+
+
+def memory_lines(graph: Graph, executed: Executed, main: int, threads: int = 1) -> tuple[Memory, tuple[Warn, ...]]:
+    """The memory of running subgraph ``main``, and warnings for what the numbers leave out.
+
+    ``executed`` has the nodes of every subgraph in execution order; its delegate nodes are the plan's partitions,
+    numbered as they come. ``threads`` matters to built-in kernels.
+    """
+    reached = _reached(graph, executed, main)
+    arenas = {i: arena(graph, graph.subgraphs[i], executed[i], threads) for i in reached}
+    # An initialisation subgraph (CALL_ONCE) gives its arena back after the first run, but not what is persistent.
+    held = {i: arenas[i] for i in _reached(graph, executed, main, initial=False)}
+    moments = tuple(_moments(graph, executed, held, main))
+    top = max(moments, key=lambda moment: moment.live_bytes, default=None)
+    live_bytes = top.live_bytes if top else 0
+    arena_bytes = _arena_bytes(graph, executed, held, main)
+    is_exact = len(held) == 1 and held[main].exact
+
+    lines = _other_lines(graph, executed, arenas)
+    known_bytes = graph.size + sum(line or 0 for line in lines.values())
+    memory = Memory(
+        arena_bytes=arena_bytes,
+        arena_exact=is_exact,
+        **lines,
+        model_bytes=graph.size,
+        peak_bytes=known_bytes + arena_bytes,
+        peak_low_bytes=known_bytes + (arena_bytes if is_exact else live_bytes),
+        peak_high_bytes=known_bytes + arena_bytes if is_exact and None not in lines.values() else None,
+        baseline_bytes=None,
+        peak_op=(top.subgraph, executed[top.subgraph][top.position].members[0]) if top else None,
+        peak_tensors=_tensors(graph, held[top.subgraph], top) if top else (),
+        lowest_arena_bytes=live_bytes,
+        timeline=_timeline(executed, moments),
+    )
+    return memory, (*_arena_warnings(graph, held), *_line_warnings(memory))
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """One node runs: ``live_bytes`` are alive in its subgraph and in those that called it."""
+
+    subgraph: int
+    position: int
+    live_bytes: int
+
+
+# --- which subgraphs run, and when ---
+
+
+def _callees(graph: Graph, executed: Executed, subgraph: int, node: ExecutedNode) -> tuple[int, ...]:
+    op = None if node.op is None else graph.subgraphs[subgraph].ops[node.op]
+    return () if op is None else tuple(c for c in op.callees if c in executed)
+
+
+def _reached(graph: Graph, executed: Executed, main: int, *, initial: bool = True) -> tuple[int, ...]:
+    """The subgraphs that ``main`` runs with built-in kernels, itself first; without ``initial``, those of every run."""
+    found = {main: None}
+    todo = [main]
+    while todo:
+        subgraph = todo.pop()
+        for node in executed[subgraph]:
+            if not initial and node.op is not None and graph.subgraphs[subgraph].ops[node.op].code == "CALL_ONCE":
+                continue
+            new = [c for c in _callees(graph, executed, subgraph, node) if c not in found]
+            found |= dict.fromkeys(new)
+            todo += new
+    return tuple(found)
+
+
+def _moments(graph: Graph, executed: Executed, arenas: Mapping[int, Arena], main: int) -> Iterator[_Moment]:
+    """All nodes in execution order, each subgraph once: where it is called first, before the node that calls it."""
+    below = _live_below(graph, executed, arenas)
+    entered = {main}
+    stack = [(main, 0)]
+    while stack:
+        subgraph, position = stack.pop()
+        if position == len(executed[subgraph]):
+            continue
+        called = _callees(graph, executed, subgraph, executed[subgraph][position])
+        if new := [c for c in dict.fromkeys(called) if c in arenas and c not in entered]:
+            entered.update(new)
+            stack += [(subgraph, position), *((c, 0) for c in reversed(new))]
+            continue
+        yield _Moment(subgraph, position, below[subgraph] + arenas[subgraph].live_bytes[position])
+        stack.append((subgraph, position + 1))
+
+
+def _live_below(graph: Graph, executed: Executed, arenas: Mapping[int, Arena]) -> Mapping[int, int]:
+    """The most bytes that may be alive in the callers of each subgraph while it runs."""
+    below = dict.fromkeys(arenas, 0)
+    for subgraph in reversed(_callees_first(graph, executed, arenas)):
+        for node, live in zip(executed[subgraph], arenas[subgraph].live_bytes, strict=True):
+            for callee in _callees(graph, executed, subgraph, node):
+                if callee in arenas:
+                    below[callee] = max(below[callee], below[subgraph] + live)
+    return below
+
+
+def _arena_bytes(graph: Graph, executed: Executed, arenas: Mapping[int, Arena], main: int) -> int:
+    """The arena of ``main`` and, for the op that needs most, of what it runs: the runtime frees those after each op.
+
+    Condition and body of a WHILE are held together, of an IF one branch.
+    """
+    deep: dict[int, int] = {}
+    for subgraph in _callees_first(graph, executed, arenas):
+        most = 0
+        for node in executed[subgraph]:
+            called = [deep[c] for c in _callees(graph, executed, subgraph, node) if c in deep]
+            is_choice = node.op is not None and graph.subgraphs[subgraph].ops[node.op].code == "IF"
+            most = max(most, max(called, default=0) if is_choice else sum(called))
+        deep[subgraph] = arenas[subgraph].bytes + most
+    return deep[main]
+
+
+def _callees_first(graph: Graph, executed: Executed, arenas: Mapping[int, Arena]) -> tuple[int, ...]:
+    calls = {
+        caller: [c for node in executed[caller] for c in _callees(graph, executed, caller, node) if c in arenas]
+        for caller in arenas
+    }
+    return tuple(TopologicalSorter(calls).static_order())
+
+
+# --- the lines ---
+
+
+def _other_lines(graph: Graph, executed: Executed, arenas: Mapping[int, Arena]) -> dict[str, int | None]:
+    """Everything but the arena and the model: bytes, or None for a line that is not modelled."""
+    delegates = {node.delegate for subgraph in arenas for node in executed[subgraph] if node.op is None}
+    of_partitions = None if delegates - {XNNPACK} else 0
+    return {
+        "persistent_bytes": sum(a.persistent_bytes for a in arenas.values()) + _resource_bytes(graph, arenas),
+        "packed_bytes": None if XNNPACK in delegates else 0,
+        "delegate_internal_bytes": of_partitions,
+        "npu_pool_bytes": of_partitions,
+        "handover_bytes": of_partitions,
+    }
+
+
+def _resource_bytes(graph: Graph, subgraphs: Collection[int]) -> int:
+    """The values of resource variables, which are kept by container and name."""
+    sizes: dict[tuple[object, object], int] = {}
+    for subgraph in (graph.subgraphs[i] for i in subgraphs):
+        handles = {op.outputs[0]: op.options for op in subgraph.ops if op.code == "VAR_HANDLE" and op.outputs}
+        for op in subgraph.ops:
+            value = {"ASSIGN_VARIABLE": op.inputs[1:2], "READ_VARIABLE": op.outputs[:1]}.get(op.code, ())
+            if value and value[0] >= 0 and op.inputs and op.inputs[0] in handles:
+                options = handles[op.inputs[0]]
+                key = options.get("container"), options.get("shared_name")
+                sizes[key] = max(sizes.get(key, 0), subgraph.tensors[value[0]].nbytes)
+    return sum(sizes.values())
+
+
+def _tensors(graph: Graph, its: Arena, top: _Moment) -> tuple[int, ...]:
+    """The tensors alive at ``top``, largest first, without the temporaries of kernels."""
+    return tuple(t for t in its.alive(top.position) if t < len(graph.subgraphs[top.subgraph].tensors))
+
+
+def _timeline(executed: Executed, moments: Sequence[_Moment]) -> tuple[TimelineStep, ...]:
+    delegated = [(i, at) for i, nodes in executed.items() for at, node in enumerate(nodes) if node.op is None]
+    partition = {place: number for number, place in enumerate(delegated)}
+    return tuple(
+        TimelineStep(
+            subgraph=m.subgraph,
+            op=executed[m.subgraph][m.position].op,
+            partition=partition.get((m.subgraph, m.position)),
+            live_bytes=m.live_bytes,
+        )
+        for m in moments
+    )
+
+
+# --- what they leave out ---
+
+
+def _arena_warnings(graph: Graph, arenas: Mapping[int, Arena]) -> Iterator[Warn]:
+    scratch = [(i, op) for i, its in arenas.items() for op in its.unknown_scratch]
+    dynamic = [(i, op) for i, its in arenas.items() for op in its.dynamic]
+    if scratch:
+        message = f"the arena is a lower bound: it lacks the scratch memory of {_names(graph, scratch)}"
+        yield Warn("arena_lower_bound", message, scratch[0])
+    if dynamic:
+        message = f"the arena is for the shapes as stored: {_names(graph, dynamic)} get theirs at run time"
+        yield Warn("arena_as_stored", message, dynamic[0])
+    if len(arenas) > 1:
+        message = f"the arena is a bound: control flow runs {len(arenas) - 1} more subgraphs, with the shapes as stored"
+        yield Warn("arena_bound", message)
+
+
+def _names(graph: Graph, ops: Sequence[tuple[int, int]]) -> str:
+    listed = list(dict.fromkeys(graph.subgraphs[i].ops[op].name for i, op in ops))
+    return ", ".join(listed[:_LISTED]) + (f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else "")
+
+
+def _line_warnings(memory: Memory) -> Iterator[Warn]:
+    for line, what in _NOT_MODELLED.items():
+        if getattr(memory, line) is None:
+            yield Warn("line_not_modelled", f"{line} is not modelled: {what}")

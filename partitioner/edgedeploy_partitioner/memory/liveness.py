@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tensors hold memory during which steps of one subgraph, as TFLite decides it.
+
+A tensor that a node writes lives until the last node that reads it; inputs and outputs of the subgraph are never
+freed. Some built-in kernels write their result over an input. Tensors inside a delegate node belong to the delegate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from edgedeploy_partitioner.memory.libstdcxx import set_order
+from edgedeploy_partitioner.memory.temporaries import Scratch, numbered, temporaries
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
+
+FOREVER = 2**31 - 1
+Home = Literal["arena", "persistent", "shared", "heap"]
+
+_ON_HEAP = (DType.STRING, DType.RESOURCE, DType.VARIANT)
+_HANDLE_BYTES = 4  # what VAR_HANDLE makes of its resource tensor
+_SCALAR_BYTES = 4  # tensors up to this size are not overwritten in place
+
+# Kernels that may write over an input: how many of the first inputs may be shared, and whether the data changes.
+# Read from the registrations of tflite-runtime 2.14 and ai-edge-litert 2.3, which agree.
+_IN_PLACE: Mapping[str, tuple[int, bool]] = {
+    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV"), (2, True)),
+    **dict.fromkeys(("SOFTMAX", "DYNAMIC_UPDATE_SLICE"), (1, True)),
+    **dict.fromkeys(("RESHAPE", "EXPAND_DIMS", "SQUEEZE", "BITCAST"), (1, False)),
+}
+
+# Kernels that compute their result as they are prepared: always, or when all inputs are known by then.
+_SHAPES = frozenset({"SHAPE", "RANK"})
+_FOLDING_OPS = "BROADCAST_ARGS CONCATENATION GATHER MUL RANGE REDUCE_PROD RESHAPE STRIDED_SLICE TILE"
+_FOLDING = frozenset(_FOLDING_OPS.split())
+
+# Inputs that decide the shape of the result: if one is not known beforehand, the result gets memory at run time.
+_SHAPE_INPUTS: dict[tuple[int, ...], str] = {
+    (0,): "FILL RANDOM_UNIFORM SPLIT TRANSPOSE_CONV",
+    (1,): "ARG_MAX ARG_MIN BROADCAST_TO EXPAND_DIMS MEAN MIRROR_PAD ONE_HOT PAD PADV2 REDUCE_ALL REDUCE_ANY REDUCE_MAX"
+    " REDUCE_MIN REDUCE_PROD RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR RFFT2D SPARSE_TO_DENSE SUM TILE TOPK_V2"
+    " TRANSPOSE",
+    (2,): "NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 SCATTER_ND UNSORTED_SEGMENT_SUM",
+    (1, 2): "BATCH_TO_SPACE_ND SLICE SPACE_TO_BATCH_ND SPLIT_V",
+    (1, 2, 3): "STRIDED_SLICE",
+    (0, 1, 2): "RANGE",
+}
+_SHAPED_BY = {code: positions for positions, codes in _SHAPE_INPUTS.items() for code in codes.split()}
+_ALWAYS_DYNAMIC = frozenset({"EMBEDDING_LOOKUP_SPARSE", "MULTINOMIAL", "SEGMENT_SUM", "UNIQUE", "WHERE"})
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedNode:
+    """One step of a subgraph's execution plan: an op with a built-in kernel, or a delegate node (``op`` None).
+
+    ``members`` are op indices. ``inputs`` and ``outputs`` are tensor ids; a built-in op that reads a tensor twice has
+    it twice. Outputs of a delegate node that stay inside it may be listed, they are not counted.
+    """
+
+    op: int | None
+    members: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    delegate: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Memory that must not be given to another from node ``first`` to node ``last``, both included.
+
+    ``tensor`` is an id of the subgraph, or one past them for a kernel's temporary. A ``shared`` tensor is written over
+    another and has no memory of its own.
+    """
+
+    tensor: int
+    bytes: int
+    first: int
+    last: int
+    home: Home = "arena"
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """The blocks in the order the runtime's planner meets them, and the ops for which they are not the whole truth."""
+
+    blocks: tuple[Block, ...]
+    unknown_scratch: tuple[int, ...]
+    """Ops whose built-in kernel asks for scratch memory that is not modelled."""
+    dynamic: tuple[int, ...]
+    """Ops whose results get their size and their memory only at run time; here they have their stored shapes."""
+
+
+def lifetimes(graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], threads: int = 1) -> Lifetimes:
+    """The blocks that TFLite plans for ``nodes``, which run in that order."""
+    nodes = _with_borders(subgraph, nodes)
+    places = _places(subgraph, nodes)
+    blocks = {b.tensor: b for b in _tensor_blocks(subgraph, nodes, places)}
+    met: list[list[int]] = [[] for _ in nodes] or [[]]
+    for block in blocks.values():
+        met[block.first].append(block.tensor)
+    ops = {position: subgraph.ops[node.op] for position, node in enumerate(nodes) if node.op is not None}
+    asked = [(op, temporaries(graph, op, threads, places.fixed | places.persistent)) for op in ops.values()]
+    for position, scratches in zip(ops, numbered(subgraph, asked), strict=True):
+        blocks |= {id_: _scratch_block(id_, scratch, position) for id_, scratch in scratches.items()}
+        met[position] += scratches
+    ordered = (blocks[t] for ids in met for t in set_order(ids))
+    return Lifetimes(
+        blocks=tuple(b for b in ordered if b.bytes and b.home != "heap"),
+        unknown_scratch=tuple(op.index for op, scratches in asked if scratches is None),
+        dynamic=places.dynamic,
+    )
+
+
+def _scratch_block(id_: int, scratch: Scratch, position: int) -> Block:
+    if scratch.persistent:
+        return Block(id_, scratch.bytes, position, FOREVER, "persistent")
+    return Block(id_, scratch.bytes, position, position)
+
+
+def _with_borders(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> tuple[ExecutedNode, ...]:
+    """The nodes, each delegate node with only the outputs that another node reads or the subgraph returns, by id."""
+    readers: dict[int, set[int]] = {t: {-1} for t in subgraph.outputs}
+    for position, node in enumerate(nodes):
+        for t in node.inputs:
+            readers.setdefault(t, set()).add(position)
+
+    def leaves(tensor: int, position: int) -> bool:
+        return bool(readers.get(tensor, set()) - {position})
+
+    return tuple(
+        node if node.op is not None
+        else replace(node, outputs=tuple(sorted(t for t in node.outputs if leaves(t, position))))
+        for position, node in enumerate(nodes)
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """``fixed`` tensors are known before the first run and not in an arena; ``persistent`` ones have their own."""
+
+    fixed: frozenset[int]
+    persistent: frozenset[int]
+    dynamic: tuple[int, ...]
+
+
+def _places(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> _Places:
+    constant = {t.id for t in subgraph.tensors if t.is_constant}
+    fixed = set(constant)
+    persistent = {t.id for t in subgraph.tensors if t.is_variable}
+    unsized: set[int] = set()
+    dynamic = []
+    for node in nodes:
+        built_in = node.op is not None
+        for op in (subgraph.ops[m] for m in node.members):
+            inputs = [t for t in op.inputs if t >= 0]
+            unpacks = op.code in ("DEQUANTIZE", "DENSIFY") and constant.issuperset(inputs)
+            folds = op.code in _SHAPES or (op.code in _FOLDING and fixed.issuperset(inputs))
+            if op.code == "VAR_HANDLE" or (built_in and unpacks):
+                persistent.update(op.outputs)
+            elif not unsized.isdisjoint(inputs) or (built_in and _is_dynamic(op, fixed)):
+                unsized.update(op.outputs)
+                dynamic.append(op.index)
+            elif built_in and folds:
+                fixed.update(op.outputs)
+    return _Places(frozenset(fixed), frozenset(persistent), tuple(dynamic))
+
+
+def _is_dynamic(op: Op, fixed: set[int]) -> bool:
+    positions = _SHAPED_BY.get(op.code, ())
+    return op.code in _ALWAYS_DYNAMIC or any(p < len(op.inputs) and op.inputs[p] not in fixed for p in positions)
+
+
+def _references(subgraph: Subgraph) -> Counter[int]:
+    """What keeps a tensor alive besides the nodes that read it."""
+    variables = (t.id for t in subgraph.tensors if t.is_variable)
+    return Counter([*subgraph.inputs, *subgraph.outputs, *variables])
+
+
+def _sharing(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> Mapping[int, int]:
+    """Tensors that are written over another: result -> the tensor that owns the memory."""
+    references = _references(subgraph) + Counter(t for node in nodes for t in node.inputs)
+    inputs, outputs = set(subgraph.inputs), set(subgraph.outputs)
+    owner: dict[int, int] = {}
+
+    def shares(result: Tensor, tensor: Tensor, changes: bool) -> bool:
+        if tensor.is_constant or tensor.is_variable or tensor.dtype in _ON_HEAP or tensor.id in inputs:
+            return False
+        if not changes:
+            return True
+        alone = references[tensor.id] <= 1 and references[owner.get(tensor.id, tensor.id)] <= 1
+        return alone and tensor.nbytes == result.nbytes > _SCALAR_BYTES
+
+    for node in nodes:
+        if node.op is None:
+            continue
+        op = subgraph.ops[node.op]
+        if op.code not in _IN_PLACE or not op.outputs or op.outputs[0] in outputs:
+            continue
+        count, changes = _IN_PLACE[op.code]
+        result = subgraph.tensors[op.outputs[0]]
+        shared = (t for t in op.inputs[:count] if t >= 0 and shares(result, subgraph.tensors[t], changes))
+        if (first := next(shared, None)) is not None:
+            owner[result.id] = owner.get(first, first)
+    return owner
+
+
+def _tensor_blocks(subgraph: Subgraph, nodes: Sequence[ExecutedNode], places: _Places) -> Iterator[Block]:
+    """A block for every tensor that the planner meets: variables and inputs, then what each node writes."""
+    owner = _sharing(subgraph, nodes)
+    references = _references(subgraph)
+    references.update(owner.get(t, t) for node in nodes for t in node.inputs)
+    variables = (t.id for t in subgraph.tensors if t.is_variable)
+    first = dict.fromkeys([*variables, *(t for t in subgraph.inputs if t >= 0)], 0)
+    last: dict[int, int] = {}
+    for position, node in enumerate(nodes):
+        for t in node.outputs:
+            first.setdefault(t, position)
+        for t in (owner.get(t, t) for t in node.inputs):
+            references[t] -= 1
+            if references[t] == 0:
+                last[t] = position
+
+    def home(tensor: Tensor) -> Home:
+        if tensor.id in places.persistent:
+            return "persistent"
+        if tensor.id in places.fixed or tensor.dtype in _ON_HEAP:
+            return "heap"
+        if tensor.id not in owner:
+            return "arena"
+        # It stays with its owner only if that has arena memory of the same size. If not, it is never freed.
+        shared = subgraph.tensors[owner[tensor.id]]
+        return "shared" if home(shared) == "arena" and shared.nbytes == tensor.nbytes else "arena"
+
+    for id_, start in first.items():
+        tensor = subgraph.tensors[id_]
+        size = _HANDLE_BYTES if tensor.dtype is DType.RESOURCE else tensor.nbytes
+        yield Block(id_, size, start, last.get(id_, FOREVER), home(tensor))

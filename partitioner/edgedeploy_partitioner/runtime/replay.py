@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What TFLite does with claims: the epoch rule, replayed.
+
+One ``ReplaceNodeSubsetsWithDelegateKernels`` call regroups the execution plan. An op is ready when its inputs are
+constants, graph inputs or done, and the previous op with a side effect is done. Sweep the plan again and again:
+the first ready op fixes whether the epoch is claimed, every ready op of that kind joins, until a sweep adds
+nothing. A claimed epoch becomes one delegate node in that place, an unclaimed one appends its ops as they joined.
+Delegate nodes of earlier calls count as ordinary ops; an empty claim changes nothing.
+
+The rule was read off tflite-runtime 2.14 and LiteRT 2.1 and 2.3; the tests compare it with the installed runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from edgedeploy_partitioner.model.graph import Subgraph
+
+_CONTROL = frozenset({"IF", "WHILE", "CALL_ONCE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One entry of an execution plan: an op, or a delegate node with its members in joining order."""
+
+    op: int
+    """Index of the op; of the first member for a delegate node."""
+    members: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    call: int | None = None
+    """Which claim call made this delegate node; None for an op that nobody claimed."""
+    has_side_effect: bool = False
+
+
+def file_plan(subgraph: Subgraph, variables: Collection[int] = ()) -> tuple[Step, ...]:
+    """The execution plan before any claim: every op in file order, constants and absent inputs left out.
+
+    ``variables`` are further tensors that always count as ready.
+    """
+    fixed = {t.id for t in subgraph.tensors if t.is_constant} | set(variables) | {-1}
+    stateful = {t.id for t in subgraph.tensors if t.dtype.value in ("resource", "variant")}
+    return tuple(
+        Step(
+            op=op.index,
+            members=(op.index,),
+            inputs=tuple(t for t in op.inputs if t not in fixed),
+            outputs=tuple(t for t in op.outputs if t >= 0),
+            has_side_effect=op.code in _CONTROL or not stateful.isdisjoint((*op.inputs, *op.outputs)),
+        )
+        for op in subgraph.ops
+    )
+
+
+def claim(plan: Sequence[Step], claimed: Collection[int], call: int) -> tuple[Step, ...]:
+    """The plan after one call that claims the ops ``claimed`` (indices; ops already in delegate nodes are ignored)."""
+    wanted = frozenset(claimed)
+    takes = [step.call is None and step.op in wanted for step in plan]
+    if not any(takes):
+        return tuple(plan)
+    result: list[Step] = []
+    for epoch in _epochs(plan, takes):
+        if takes[epoch[0]]:
+            result.append(_merge([plan[i] for i in epoch], call))
+        else:
+            result += [plan[i] for i in epoch]
+    return tuple(result)
+
+
+def replay(plan: Sequence[Step], calls: Iterable[Collection[int]]) -> tuple[Step, ...]:
+    """The plan after all ``calls``, in order."""
+    steps = tuple(plan)
+    for number, claimed in enumerate(calls):
+        steps = claim(steps, claimed, number)
+    return steps
+
+
+def topological(plan: Sequence[Step]) -> tuple[Step, ...]:
+    """The plan in the order one epoch gives it: file order where that is possible."""
+    return tuple(plan[i] for epoch in _epochs(plan, [False] * len(plan)) for i in epoch)
+
+
+def _epochs(plan: Sequence[Step], takes: Sequence[bool]) -> list[list[int]]:
+    """Positions of ``plan`` grouped into epochs. Positions that can never be ready end in epochs of their own."""
+    pending = {t for step in plan for t in step.outputs}
+    previous: dict[int, int] = {}
+    last: int | None = None
+    for i, step in enumerate(plan):
+        if step.has_side_effect:
+            if last is not None:
+                previous[i] = last
+            last = i
+    left = list(range(len(plan)))
+    done: set[int] = set()
+    epochs: list[list[int]] = []
+    while left:
+        epoch: list[int] = []
+        grew = True
+        while grew:
+            grew = False
+            waiting: list[int] = []
+            for i in left:
+                ready = i not in previous or previous[i] in done
+                if ready and not any(t in pending for t in plan[i].inputs) and (
+                    not epoch or takes[i] == takes[epoch[0]]
+                ):
+                    epoch.append(i)
+                    done.add(i)
+                    pending.difference_update(plan[i].outputs)
+                    grew = True
+                else:
+                    waiting.append(i)
+            left = waiting
+        if not epoch:
+            # A cycle: no runtime runs this. Keep file order so that callers still see every op.
+            epoch = [left.pop(0)]
+            done.update(epoch)
+            pending.difference_update(plan[epoch[0]].outputs)
+        epochs.append(epoch)
+    return epochs
+
+
+def _merge(steps: Sequence[Step], call: int) -> Step:
+    produced = {t for step in steps for t in step.outputs}
+    return Step(
+        op=steps[0].op,
+        members=tuple(m for step in steps for m in step.members),
+        inputs=tuple(dict.fromkeys(t for step in steps for t in step.inputs if t not in produced)),
+        outputs=tuple(dict.fromkeys(t for step in steps for t in step.outputs)),
+        call=call,
+    )

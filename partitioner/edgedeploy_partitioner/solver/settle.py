@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the program's answer to what the runtime will really execute, and back, until nothing changes.
+
+The integer program needs an execution order; TFLite makes its own from the claims, by the epoch rule. So: solve for an
+order, replay the claims, take the order that results, solve again. The best replay of all start orders is the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from edgedeploy_partitioner.runtime.replay import Step, replay, topological
+from edgedeploy_partitioner.solver.problem import XNNPACK, Group, Price, Problem, price, runs
+from edgedeploy_partitioner.solver.solve import Solution, solve
+
+MAX_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One subgraph, ready to be planned.
+
+    ``problem`` has only what may be chosen; ``full`` also the CPU kernel that an op gets when XNNPACK does not take it
+    after all. ``travels_with`` maps a folded op to the ops that read what it unpacks. ``xnnpack`` says which of the
+    ops that are still there XNNPACK claims.
+    """
+
+    problem: Problem
+    full: Problem
+    plan: tuple[Step, ...]
+    travels_with: Mapping[int, frozenset[int]]
+    xnnpack: Callable[[frozenset[int]], frozenset[int]]
+    builtin_lane: int
+    xnnpack_lane: int
+
+    @cached_property
+    def position(self) -> Mapping[int, int]:
+        """Op index -> position in ``problem.nodes``."""
+        return {node.op: i for i, node in enumerate(self.problem.nodes)}
+
+    def positions(self, ops: Iterable[int]) -> tuple[int, ...]:
+        return tuple(self.position[op] for op in ops if op in self.position)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What the runtime executes: ``steps`` after all claims, ``groups`` and ``lanes`` as the price sees them."""
+
+    steps: tuple[Step, ...]
+    groups: tuple[Group, ...]
+    lanes: tuple[int, ...]
+    price: Price
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        return tuple(i for group in self.groups for i in group.members)
+
+
+@dataclass(frozen=True)
+class Settled:
+    schedule: Schedule
+    bound_ns: int
+    is_optimal: bool
+    order: str
+    orders_tried: tuple[str, ...]
+
+
+def execute(stage: Stage, partitions: Sequence[Collection[int]], lanes: Sequence[int]) -> Schedule | None:
+    """Replay one claim per partition (positions in ``problem.nodes``), then XNNPACK's.
+
+    A claim that comes back as several delegate nodes becomes several claims, and claims are made in the order in
+    which their nodes run. A folded op, ready from the start, may come back in a node of its own: then it is left to
+    the built-in kernel. None if that does not come to rest.
+    """
+    claims = [frozenset(stage.problem.nodes[i].op for i in part) for part in partitions]
+    left_behind: frozenset[int] = frozenset()
+    for _ in range(len(stage.plan) + MAX_ROUNDS):
+        steps = replay(stage.plan, [_with_folded(stage, ops) - left_behind for ops in claims])
+        lone = [s.members for s in steps if s.call is not None and stage.position.keys().isdisjoint(s.members)]
+        if lone:
+            left_behind = left_behind.union(*lone)
+            continue
+        left = frozenset(step.op for step in steps if step.call is None)
+        steps = replay(steps, [stage.xnnpack(left)]) if left else steps
+        steps = _renumber(steps, left, len(claims))
+        made = [(s.call, frozenset(s.members) & stage.position.keys()) for s in steps if s.call is not None]
+        nodes = [ops for call, ops in made if call < len(claims)]
+        if nodes == claims:
+            return _schedule(stage, steps, len(claims), lanes)
+        claims = nodes
+    return None
+
+
+def stock(stage: Stage, lanes: Sequence[int]) -> Schedule:
+    """What a delegate that claims everything it can gets: one call with all ops in delegated lanes."""
+    wanted = [i for i, lane in enumerate(lanes) if stage.full.lanes[lane].delegate not in (None, XNNPACK)]
+    ops = frozenset(stage.problem.nodes[i].op for i in wanted)
+    steps = replay(stage.plan, [_with_folded(stage, ops)])
+    left = frozenset(step.op for step in steps if step.call is None)
+    steps = _renumber(replay(steps, [stage.xnnpack(left)]), left, 1)
+    return _schedule(stage, steps, 1, lanes)
+
+
+def settle(stage: Stage, stock_lanes: Sequence[int] | None, cpu_only: Sequence[int]) -> Settled | None:
+    """The best plan over several start orders; None if no assignment is allowed.
+
+    ``stock_lanes``/``cpu_only``: the baselines' lanes. They lend their orders, and themselves where they are allowed.
+    """
+    search = _Search(stage)
+    all_cpu = execute(stage, [], cpu_only)
+    starts: dict[str, tuple[int, ...]] = {"file": stage.positions(s.op for s in topological(stage.plan))}
+    starts["depth_first"] = depth_first(stage.problem, starts["file"])
+    if all_cpu is not None:
+        starts["all_cpu"] = all_cpu.order
+        search.offer(all_cpu, "all_cpu")
+    if stock_lanes is not None:
+        greedy = stock(stage, stock_lanes)
+        starts["stock_delegate"] = greedy.order
+        search.offer(execute(stage, _partitions(greedy.groups), stock_lanes), "stock_delegate")
+    for name, order in starts.items():
+        search.follow(order, name)
+    while search.best is not None and search.best.order not in search.solved:
+        search.follow(search.best.order, search.best_name)
+    return search.result()
+
+
+@dataclass
+class _Search:
+    stage: Stage
+    best: Schedule | None = None
+    best_name: str = ""
+    tried: list[str] = field(default_factory=list)
+    solved: dict[tuple[int, ...], Solution | None] = field(default_factory=dict)
+
+    def offer(self, schedule: Schedule | None, name: str) -> None:
+        if schedule is None or not self._allowed(schedule):
+            return
+        if self.best is None or schedule.price.total_ns < self.best.price.total_ns:
+            self.best, self.best_name = schedule, name
+
+    def follow(self, order: tuple[int, ...], name: str) -> None:
+        """Solve and replay from one start order until the order repeats."""
+        if name not in self.tried:
+            self.tried.append(name)
+        for _ in range(MAX_ROUNDS):
+            if order in self.solved:
+                return
+            solution = self.solved[order] = solve(self.stage.problem, order)
+            if solution is None:
+                return
+            groups = runs(self.stage.problem, order, solution.lanes)
+            schedule = execute(self.stage, _partitions(groups), solution.lanes)
+            if schedule is None:
+                return
+            self.offer(schedule, name)
+            order = schedule.order
+
+    def result(self) -> Settled | None:
+        if self.best is None:
+            return None
+        solution, total = self.solved[self.best.order], self.best.price.total_ns
+        bound = min(solution.bound_ns, total) if solution else total
+        proved = solution is not None and solution.is_proved and solution.value_ns == total
+        return Settled(self.best, bound, proved, self.best_name, tuple(self.tried))
+
+    def _allowed(self, schedule: Schedule) -> bool:
+        """Does the schedule respect what may be chosen? (Which CPU kernel runs an op is derived, not chosen.)"""
+        problem = self.stage.problem
+        cpu = {self.stage.builtin_lane, self.stage.xnnpack_lane}
+        fits = problem.max_partitions is None or schedule.price.partitions <= problem.max_partitions
+        return fits and all(
+            any(node.costs[n] is not None for n in (cpu if lane in cpu else {lane}))
+            for node, lane in zip(problem.nodes, schedule.lanes, strict=True)
+        )
+
+
+def depth_first(problem: Problem, order: Sequence[int]) -> tuple[int, ...]:
+    """A topological order that follows one branch to its end before the next, starting as ``order`` does."""
+    waiting = {
+        i: sum(t in problem.producer for t in dict.fromkeys(problem.nodes[i].inputs)) for i in range(len(problem.nodes))
+    }
+    readers: dict[int, list[int]] = {}
+    for i in order:
+        for t in dict.fromkeys(problem.nodes[i].inputs):
+            if t in problem.producer:
+                readers.setdefault(problem.producer[t], []).append(i)
+    stack = [i for i in reversed(order) if not waiting[i]]
+    result: list[int] = []
+    while stack:
+        i = stack.pop()
+        result.append(i)
+        ready = []
+        for j in readers.get(i, []):
+            waiting[j] -= 1
+            if not waiting[j]:
+                ready.append(j)
+        stack += reversed(ready)
+    return tuple(result) if len(result) == len(order) else tuple(order)
+
+
+def _partitions(groups: Iterable[Group]) -> list[tuple[int, ...]]:
+    return [group.members for group in groups if group.delegate not in (None, XNNPACK)]
+
+
+def _with_folded(stage: Stage, ops: frozenset[int]) -> frozenset[int]:
+    """The claim with the folded ops that only its ops read: without them the delegate would lose its constants."""
+    return ops | {folded for folded, readers in stage.travels_with.items() if readers and readers <= ops}
+
+
+def _renumber(steps: Sequence[Step], left: frozenset[int], call: int) -> tuple[Step, ...]:
+    """Mark XNNPACK's nodes, made by a replay of their own, with ``call``."""
+    return tuple(
+        Step(s.op, s.members, s.inputs, s.outputs, call, s.has_side_effect)
+        if s.call is not None and s.members[0] in left
+        else s
+        for s in steps
+    )
+
+
+def _schedule(stage: Stage, steps: tuple[Step, ...], xnnpack_call: int, lanes: Sequence[int]) -> Schedule:
+    final = list(lanes)
+    groups: list[Group] = []
+    for step in steps:
+        members = stage.positions(step.members)
+        if not members:
+            continue
+        if step.call is None or step.call == xnnpack_call:
+            for i in members:
+                final[i] = stage.builtin_lane if step.call is None else stage.xnnpack_lane
+        groups.append(Group(stage.full.lanes[final[members[0]]].delegate, members))
+    return Schedule(steps, tuple(groups), tuple(final), price(stage.full, groups, final))
