@@ -13,7 +13,7 @@ op, subgraph           each op and subgraph of the model is listed once, and not
 op-identity            with its name, inputs and outputs
 partition, segment     ids are unique and resolve; ops, segments and partitions point at each other; none is empty
 transition             transitions name a tensor and a partition of their subgraph
-backend                back ends are listed once, and every one in use is listed
+backend                back ends are listed once, each in use; the NPUs in use are listed
 warning                warnings are about ops that exist
 ops-to-probe           so are the ops to probe, and a verdict on each is unknown
 folded                 exactly the ops that only unpack constants are folded

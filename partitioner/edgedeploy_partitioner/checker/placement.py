@@ -97,9 +97,11 @@ def _home(scope: Scope, folded: OpEntry) -> Iterator[Fault]:
 
 
 def _backends(view: View) -> Iterator[Fault]:
-    listed = {b.name for b in view.plan.backends}
-    for name in sorted({s.backend for s in view.plan.segments} - listed - {"cpu"}):
-        yield Fault("backend", f"segments run on {name}, which the plan's back ends do not list")
+    listed, used = {b.name for b in view.plan.backends}, {op.backend for op in view.plan.ops}
+    for name in sorted(used - listed - {"cpu"}):
+        yield Fault("backend", f"ops run on {name}, which the plan's back ends do not list")
+    for name in sorted(listed - used):
+        yield Fault("backend", f"the plan's back ends list {name}, where no op runs")
 
 
 def _probes(view: View) -> Iterator[Fault]:
