@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from edgedeploy.planview import claimed_partitions, ops_label
 from edgedeploy.report.reasons import fallback_ops, refused_ops
-from edgedeploy.text import plural, ranges
+from edgedeploy.text import plural
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.plan import OpEntry, Plan
 
@@ -33,20 +34,18 @@ def failures(plan: Plan, gates: Sequence[Gate]) -> list[str]:
 
 def _fallback(plan: Plan) -> str | None:
     ops = fallback_ops(plan)
-    return f"{plural(len(ops), 'op')} on the CPU ({_which(ops)})" if ops else None
+    return f"{plural(len(ops), 'op')} on the CPU (op {_which(plan, ops)})" if ops else None
 
 
 def _refused(plan: Plan) -> str | None:
     ops = refused_ops(plan)
-    return f"{plural(len(ops), 'op')} that the NPU does not take ({_which(ops)})" if ops else None
+    return f"{plural(len(ops), 'op')} that the NPU does not take (op {_which(plan, ops)})" if ops else None
 
 
 def _partitions(plan: Plan, limit: int) -> str | None:
-    count = sum(p.delegate != "xnnpack" for p in plan.partitions)
+    count = len(claimed_partitions(plan))
     return f"{plural(count, 'partition')}, more than {limit}" if count > limit else None
 
 
-def _which(ops: Sequence[OpEntry]) -> str:
-    subgraphs = dict.fromkeys(op.subgraph for op in ops)
-    lists = {s: ranges(op.index for op in ops if op.subgraph == s) for s in subgraphs}
-    return f"op {lists[0]}" if list(lists) == [0] else "; ".join(f"subgraph {s}: op {ids}" for s, ids in lists.items())
+def _which(plan: Plan, ops: Sequence[OpEntry]) -> str:
+    return ops_label(plan, [(op.subgraph, op.index) for op in ops])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from edgedeploy.trial import Trial
@@ -18,7 +19,10 @@ SCHEMA = "edgedeploy.model/1"
 
 
 class QuantFacts(Value, frozen=True):
-    """``scales`` is how many there are: 1 is per tensor. The first of them and of the zero points are given."""
+    """``scales`` is how many there are: 1 is per tensor. The first of them and of the zero points are given.
+
+    ``scale`` is null where there is none and where it is not finite; ``oddities`` names the latter.
+    """
 
     scales: int
     axis: int
@@ -83,6 +87,8 @@ class Refused(Value, frozen=True):
 
 
 class ModelFacts(Value, frozen=True):
+    """``macs`` counts every subgraph once; a decomposition is counted by the composites that stand for it."""
+
     schema: str
     name: str
     sha256: str
@@ -103,6 +109,7 @@ class ModelFacts(Value, frozen=True):
 def inspect(graph: Graph, name: str, runtime: Runtime, trial: Trial | None = None) -> ModelFacts:
     """The facts of ``graph``; ``runtime`` is the one asked what it would refuse."""
     subgraphs = tuple(_subgraph(graph, sub) for sub in graph.subgraphs)
+    decompositions = _decompositions(graph)
     return ModelFacts(
         schema=SCHEMA,
         name=name,
@@ -112,7 +119,7 @@ def inspect(graph: Graph, name: str, runtime: Runtime, trial: Trial | None = Non
         description=graph.description,
         dtype_class=facts.dtype_class(graph),
         compiled_for=facts.compiled_for(graph),
-        macs=sum(op.macs for sub in subgraphs for op in sub.ops),
+        macs=sum(op.macs for sub in subgraphs if sub.index not in decompositions for op in sub.ops),
         constant_bytes=sum({t.buffer: t.nbytes for t in _constants(graph)}.values()),
         signatures=tuple(SignatureFacts(s.key, s.subgraph, dict(s.inputs), dict(s.outputs)) for s in graph.signatures),
         subgraphs=subgraphs,
@@ -124,6 +131,11 @@ def inspect(graph: Graph, name: str, runtime: Runtime, trial: Trial | None = Non
 
 def _constants(graph: Graph) -> Iterator[Tensor]:
     return (t for sub in graph.subgraphs for t in sub.tensors if t.is_constant)
+
+
+def _decompositions(graph: Graph) -> frozenset[int]:
+    composites = (op for sub in graph.subgraphs for op in sub.ops if op.code == "STABLEHLO_COMPOSITE")
+    return frozenset(callee for op in composites for callee in op.callees)
 
 
 def _subgraph(graph: Graph, sub: Subgraph) -> SubgraphFacts:
@@ -172,4 +184,5 @@ def _quantization(q: Quantization | None) -> QuantFacts | None:
     if q is None:
         return None
     scale, zero = next(iter(q.scales), None), next(iter(q.zero_points), None)
-    return QuantFacts(len(q.scales), q.axis, scale, zero, q.block_size)
+    finite = scale if scale is not None and math.isfinite(scale) else None
+    return QuantFacts(len(q.scales), q.axis, finite, zero, q.block_size)

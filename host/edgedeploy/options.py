@@ -66,7 +66,13 @@ Npu = Annotated[
 RuntimeName = Annotated[
     str | None, typer.Option("--runtime", metavar="NAME[==V]", help="TFLite runtime. [default: the board's]")
 ]
-XnnpackMode = Annotated[Xnnpack, typer.Option("--xnnpack", help="How the runtime's XNNPACK delegate is used.")]
+XnnpackMode = Annotated[
+    Xnnpack,
+    typer.Option(
+        "--xnnpack",
+        help="XNNPACK: as the runtime does it by itself, never, or switched on where the runtime does not by itself.",
+    ),
+]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="[default: the size of --cpus]")]
 Cpus = Annotated[
     str | None,

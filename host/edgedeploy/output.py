@@ -34,9 +34,11 @@ def emit(result: str | bytes) -> None:
         else:
             stream.write(result)
         stream.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # or the interpreter complains when it ends
-        raise PipeClosed from None
+        if isinstance(error, BrokenPipeError):
+            raise PipeClosed from None
+        raise
 
 
 def emit_json(value: Json) -> None:

@@ -60,21 +60,21 @@ def times_faster(ns: int, than_ns: int) -> str:
     return f"{100 * (ratio - 1):.1g}% {word}" if ratio < 1.01 else f"{_three_digits(ratio)}x {word}"
 
 
-def ranges(indices: Iterable[int]) -> str:
-    """Ascending numbers as short text: ``0-3, 7, 9-10``."""
+def ranges(indices: Iterable[int], prefix: str = "") -> str:
+    """Ascending numbers as short text: ``0-3, 7, 9-10``; ``prefix`` goes before each part."""
     runs: list[list[int]] = []
     for i in sorted(indices):
         if runs and i == runs[-1][1] + 1:
             runs[-1][1] = i
         else:
             runs.append([i, i])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    return ", ".join(f"{prefix}{a}" if a == b else f"{prefix}{a}-{b}" for a, b in runs)
 
 
-def brief_ranges(indices: Sequence[int], width: int | None) -> str:
+def brief_ranges(indices: Sequence[int], width: int | None, prefix: str = "") -> str:
     """:func:`ranges`, or where that is wider than ``width`` only the ends: ``3..91``."""
-    whole = ranges(indices)
-    return whole if width is None or len(whole) <= width else f"{min(indices)}..{max(indices)}"
+    whole = ranges(indices, prefix)
+    return whole if width is None or len(whole) <= width else f"{prefix}{min(indices)}..{max(indices)}"
 
 
 def shape(dims: Iterable[int]) -> str:

@@ -52,6 +52,8 @@ class BoardInput(Value, frozen=True):
 class RuntimeInput(Value, frozen=True):
     name: str
     version: str
+    sha256: str
+    """Of the runtime's profile: which ops XNNPACK takes, and which have a kernel."""
     xnnpack: XnnpackMode
 
 

@@ -42,7 +42,7 @@ def load_board(name_or_path: str | os.PathLike[str]) -> Board:
     file = Path(given).absolute() if is_path else _find("boards", given)
     board = _load(file, Board)
     if board.name == "local":
-        board = local.with_this_machine(board)
+        board = local.with_this_machine(board, _arm_cores())
     _check_references(file, board)
     return board
 
@@ -70,6 +70,19 @@ def load_runtime(name: str, version: str) -> Runtime:
 def board_names() -> tuple[str, ...]:
     """Every board that can be named, the user's own included, sorted."""
     return _names("boards")
+
+
+def board_sha256(board: Board) -> str:
+    """SHA-256 of ``board``, the profiles of its cores and the CPU kernels' costs: of what they say, not of comments.
+
+    Raises :class:`ProfileError` if a core has no profile.
+    """
+    return _sha256(board, *(load_core(cluster.core) for cluster in board.clusters), load_kernel_costs())
+
+
+def runtime_sha256(runtime: Runtime) -> str:
+    """SHA-256 of what ``runtime`` says."""
+    return _sha256(runtime)
 
 
 def profile_sha256(name_or_path: str | os.PathLike[str]) -> str:
@@ -113,20 +126,26 @@ def _find(kind: str, name: str) -> Path:
 
 
 def _check_references(file: Path, board: Board) -> None:
-    """Cores and back ends that the board names exist."""
+    """Cores and back ends that the board names can be loaded."""
     where = ""
     try:
         for i, cluster in enumerate(board.clusters):
             where = f"clusters[{i}].core"
-            _find("cores", cluster.core)
+            load_core(cluster.core)
         for key, stack in board.stacks.items():
             where = f"stacks.{key}.backend"
-            _find("backends", stack.backend)
+            socs = load_backend(stack.backend).socs
             where = f"stacks.{key}.soc"
-            if stack.soc not in (socs := load_backend(stack.backend).socs):
+            if stack.soc not in socs:
                 raise ProfileError(f"{stack.backend} has no table for {stack.soc!r}, only for {', '.join(socs)}")
     except ProfileError as error:
         raise _wrong(file, where, error.message) from None
+
+
+def _arm_cores() -> dict[int, str]:
+    """Arm's part number -> the core profile that names it."""
+    cores = {name: load_core(name) for name in _names("cores")}
+    return {core.arm_part: name for name, core in cores.items() if core.arm_part is not None}
 
 
 # --- reading one file ----------

@@ -15,10 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from edgedeploy_profiles.schema import Board, Cluster, Quantity
+from edgedeploy_profiles.schema import Board, Cluster, Rate
 
-ARM_PARTS = {0xD05: "cortex-a55", 0xD0B: "cortex-a76"}
-"""Arm's part numbers (MIDR_EL1, implementer 0x41) of the cores that have a profile."""
 OTHER_CORE = {"arm": "cortex-a55", "x86": "generic-x86-64"}
 """What an unknown core is taken for: on Arm the slower profile."""
 
@@ -31,19 +29,24 @@ class Cpu(NamedTuple):
     max_khz: int
 
 
-def with_this_machine(board: Board, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Board:
-    """``board`` with the CPUs of this machine in place of its assumed ones; unchanged if they cannot be read."""
+def with_this_machine(
+    board: Board, arm_cores: Mapping[int, str], proc: Path = Path("/proc"), sys: Path = Path("/sys")
+) -> Board:
+    """``board`` with the CPUs of this machine in place of its assumed ones; unchanged if they cannot be read.
+
+    ``arm_cores``: Arm's part number of a core -> its profile.
+    """
     folders = sys / "devices/system/cpu"
     clocks = {int(f.parent.parent.name[3:]): _read(f) for f in folders.glob("cpu[0-9]*/cpufreq/cpuinfo_max_freq")}
     max_khz = {cpu: int(text) for cpu, text in clocks.items() if text.strip().isdigit()}
-    cpus = probe(_read(proc / "cpuinfo"), max_khz)
+    cpus = probe(_read(proc / "cpuinfo"), max_khz, arm_cores)
     return msgspec.structs.replace(board, clusters=clusters(cpus, board.clusters[0])) if cpus else board
 
 
-def probe(cpuinfo: str, max_khz: Mapping[int, int]) -> tuple[Cpu, ...]:
+def probe(cpuinfo: str, max_khz: Mapping[int, int], arm_cores: Mapping[int, str]) -> tuple[Cpu, ...]:
     """The online CPUs from the text of ``/proc/cpuinfo`` and the highest clock of each CPU number."""
     blocks = (block for block in cpuinfo.split("\n\n") if re.search(r"^processor\s*:\s*\d+$", block, re.M))
-    return tuple(_cpu(block, max_khz) for block in blocks)
+    return tuple(_cpu(block, max_khz, arm_cores) for block in blocks)
 
 
 def clusters(cpus: tuple[Cpu, ...], assumed: Cluster) -> tuple[Cluster, ...]:
@@ -55,13 +58,13 @@ def clusters(cpus: tuple[Cpu, ...], assumed: Cluster) -> tuple[Cluster, ...]:
             name=f"{core}@{max_khz / 1e6:g}" if max_khz else core,
             core=core,
             cpus=tuple(cpu.number for cpu in group),
-            clock_ghz=Quantity(max_khz / 1e6, "probed") if max_khz else assumed.clock_ghz,
+            clock_ghz=Rate(max_khz / 1e6, "probed") if max_khz else assumed.clock_ghz,
         )
         for (core, max_khz), group in groupby(kinds, key=lambda cpu: (cpu.core, cpu.max_khz))
     )
 
 
-def _cpu(block: str, max_khz: Mapping[int, int]) -> Cpu:
+def _cpu(block: str, max_khz: Mapping[int, int], arm_cores: Mapping[int, str]) -> Cpu:
     """One paragraph of ``/proc/cpuinfo``. x86 names its clock in the model name when the kernel has no cpufreq."""
     fields = dict(re.findall(r"^([^:\t]+?)\s*:[ \t]*(.*)$", block, re.M))
     number = int(fields["processor"])
@@ -70,7 +73,7 @@ def _cpu(block: str, max_khz: Mapping[int, int]) -> Cpu:
     if "CPU part" not in fields:
         return Cpu(number, OTHER_CORE["x86"], khz)
     part = int(fields["CPU part"], 16) if fields.get("CPU implementer") == "0x41" else -1
-    return Cpu(number, ARM_PARTS.get(part, OTHER_CORE["arm"]), khz)
+    return Cpu(number, arm_cores.get(part, OTHER_CORE["arm"]), khz)
 
 
 def _read(file: Path) -> str:

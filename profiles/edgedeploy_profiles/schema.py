@@ -3,10 +3,19 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
+
+
+KERNELS = ("xnnpack", "builtin")
+"""The CPU kernels of the stock runtime: every core and the kernel costs have a row for each."""
+MAC_CLASSES = ("conv", "depthwise")
+MOST = 1e9
+LEAST_RATE = 1e-6
+RATE_SUFFIXES = ("_gb_s", "_ghz", "_macs_per_cycle", "efficiency", "fraction")
+"""Constants of a stack that are named like this are rates."""
 
 
 class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,8 +35,13 @@ class Quantity(Value, frozen=True):
     high: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.lowest <= self.value <= self.highest < math.inf:
-            raise ValueError(f"expected 0 <= low <= value <= high, got {self.low}, {self.value}, {self.high}")
+        self.check(0)
+
+    def check(self, least: float) -> None:
+        """Raises ValueError unless ``least`` <= low <= value <= high <= :data:`MOST`; nothing holds for nan."""
+        if not least <= self.lowest <= self.value <= self.highest <= MOST:
+            got = f"{self.low}, {self.value}, {self.high}"
+            raise ValueError(f"expected {least:g} <= low <= value <= high <= {MOST:g}, got {got}")
 
     @property
     def lowest(self) -> float:
@@ -36,6 +50,13 @@ class Quantity(Value, frozen=True):
     @property
     def highest(self) -> float:
         return self.value if self.high is None else self.high
+
+
+class Rate(Quantity, frozen=True):
+    """A quantity that others are divided by: at least :data:`LEAST_RATE`."""
+
+    def __post_init__(self) -> None:
+        self.check(LEAST_RATE)
 
 
 # --- cores/*.toml: what one kind of CPU core does per cycle ----------
@@ -53,14 +74,24 @@ class Core(Value, frozen=True):
     name: str
     title: str
     sources: dict[str, str]
-    isa: dict[str, bool]
-    ipc: Quantity
+    ipc: Rate
     """Instructions per cycle on vector code that hits the cache."""
     op_overhead_us: dict[str, Quantity]
     """Fixed time per op, by kernel."""
     thread_efficiency: Quantity
     """n threads run 1 + (n - 1) * efficiency times as fast."""
-    macs_per_cycle: dict[str, dict[str, dict[str, Quantity]]]
+    macs_per_cycle: dict[str, dict[str, dict[str, Rate]]]
+    arm_part: int | None = None
+    """Arm's part number of the core in MIDR_EL1, as ``/proc/cpuinfo`` has it."""
+
+    def __post_init__(self) -> None:
+        _require(self.op_overhead_us, "op_overhead_us", KERNELS)
+        _require(self.macs_per_cycle, "macs_per_cycle", KERNELS)
+        for kernel in KERNELS:
+            _require(self.macs_per_cycle[kernel], f"macs_per_cycle.{kernel}", MAC_CLASSES)
+            for op_class in MAC_CLASSES:
+                if not self.macs_per_cycle[kernel][op_class]:
+                    raise ValueError(f"macs_per_cycle.{kernel}.{op_class}: expected a rate of at least one type")
 
 
 class KernelCosts(Value, frozen=True):
@@ -76,6 +107,19 @@ class KernelCosts(Value, frozen=True):
     """Ops that use more than one thread, by kernel; ``*`` is all."""
     instructions: dict[str, dict[str, dict[str, Quantity]]]
 
+    def __post_init__(self) -> None:
+        _require(self.threaded, "threaded", KERNELS)
+        _require(self.instructions, "instructions", KERNELS)
+        for kernel in KERNELS:
+            _require(self.instructions[kernel], f"instructions.{kernel}", ("other",))
+            _require(self.instructions[kernel]["other"], f"instructions.{kernel}.other", ("any",))
+
+
+def _require(table: Mapping[str, Any], path: str, keys: tuple[str, ...]) -> None:
+    for key in keys:
+        if key not in table:
+            raise ValueError(f"{path}.{key}: missing")
+
 
 # --- boards/*.toml ----------
 
@@ -85,8 +129,8 @@ class Cluster(Value, frozen=True):
     core: str
     """Name of a ``cores/*.toml`` file."""
     cpus: tuple[int, ...]
-    clock_ghz: Quantity
-    bandwidth_gb_s: Quantity
+    clock_ghz: Rate
+    bandwidth_gb_s: Rate
     """What one core of the cluster can move, read plus written bytes."""
     l1d_bytes: int | None = None
     l2_bytes: int | None = None
@@ -97,7 +141,7 @@ class Cluster(Value, frozen=True):
 
 
 class Ram(Value, frozen=True):
-    bandwidth_gb_s: Quantity
+    bandwidth_gb_s: Rate
     """What all cores together can move."""
 
 
@@ -110,7 +154,15 @@ class Stack(Value, frozen=True):
     """The section of the table that applies, e.g. ``rk3588``."""
     device_nodes: tuple[str, ...]
     costs: dict[str, Quantity]
-    """Constants of the back end's cost model, by name; the model says which it needs."""
+    """Constants of the back end's cost model, by name; the model says which it needs. Those whose name ends like one
+    of :data:`RATE_SUFFIXES` are divided by."""
+
+    def __post_init__(self) -> None:
+        for name, quantity in self.costs.items():
+            try:
+                quantity.check(LEAST_RATE if name.endswith(RATE_SUFFIXES) else 0)
+            except ValueError as error:
+                raise ValueError(f"costs.{name}: {error}") from None
 
 
 class Board(Value, frozen=True):
@@ -223,7 +275,6 @@ class Backend(Value, frozen=True):
     vendor_axes: str = "NHWC"
     """Axis order the vendor's rules are written in, e.g. ``NCHW``."""
     transposes: tuple[TransposeBound, ...] = ()
-    hardware_note: str = ""
 
     def __post_init__(self) -> None:
         if sorted(self.vendor_axes) != sorted("NHWC"):
@@ -283,4 +334,4 @@ class Runtime(Value, frozen=True):
     """``all_subgraphs``: XNNPACK looks at branches, bodies and conditions like at the main subgraph.
     ``skips_decompositions``: not at the subgraph that a composite stands for. ``unpacks_with_all_readers``: it claims
     what ``unpacks`` only with every op that reads it. ``handles_follow_users``: it claims the handle of a variable
-    with an op that uses it. ``dynamic_keeps_out``: it leaves an op with a tensor whose size a run decides."""
+    with an op that uses it."""

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import edgedeploy_profiles as profiles
-from edgedeploy_profiles import ProfileError
+from edgedeploy_profiles import ProfileError, load
 
 PACKAGE = Path(profiles.__file__).parent
 RPI5 = (PACKAGE / "boards/rpi5.toml").read_text()
@@ -31,7 +33,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str],
 
 
 Own = Callable[[str, str], Path]
-BOUNDS = "clusters[0].clock_ghz: expected 0 <= low <= value <= high, "
+BOUNDS = "clusters[0].clock_ghz: expected 1e-06 <= low <= value <= high <= 1e+09, "
 
 
 def message(name: str | Path) -> str:
@@ -40,6 +42,10 @@ def message(name: str | Path) -> str:
     assert "\n" not in caught.value.message
     assert caught.value.exit_code == 2
     return caught.value.message
+
+
+def sha256(name: str | Path) -> str:
+    return profiles.board_sha256(profiles.load_board(name))
 
 
 # --- finding ----------
@@ -61,7 +67,7 @@ def test_a_board_by_path(tmp_path: Path) -> None:
     file.write_text(RPI5.replace("Raspberry Pi 5 (", "My Pi ("))
     assert profiles.load_board(file).title.startswith("My Pi")
     assert profiles.load_board(str(file)) == profiles.load_board(file)
-    assert profiles.profile_sha256(file) != profiles.profile_sha256("rpi5")
+    assert sha256(file) != sha256("rpi5")
 
 
 def test_a_board_in_the_users_folder_is_named_like_the_others(own: Own) -> None:
@@ -111,6 +117,9 @@ def test_core_backend_runtime_and_costs_are_found_by_name_too() -> None:
         ("value = 2.4", "value = nan", BOUNDS + "got None, nan, None"),
         ("value = 2.4", "value = inf", BOUNDS + "got None, inf, None"),
         ("value = 2.4", "value = -1", BOUNDS + "got None, -1.0, None"),
+        ("value = 2.4", "value = 0", BOUNDS + "got None, 0.0, None"),
+        ("value = 2.4", "low = 0, value = 2.4", BOUNDS + "got 0.0, 2.4, None"),
+        ("value = 2.4", "high = inf, value = 2.4", BOUNDS + "got None, 2.4, inf"),
         ("value = 2.4", "value = 2, low = 3", BOUNDS + "got 3.0, 2.0, None"),
         ("cpus = [0, 1, 2, 3]", "cpus = []", "clusters[0]: expected distinct CPU numbers in cpus, got []"),
         ("cpus = [0, 1, 2, 3]", "cpus = [1, 1]", "clusters[0]: expected distinct CPU numbers in cpus, got [1, 1]"),
@@ -181,6 +190,73 @@ def test_a_wrong_file_of_the_package_is_called_by_its_place_in_it(
     assert message("broken") == "boards/broken.toml: clusters[0].clock_ghz.value: expected `float`, got `bool`"
 
 
+DIVISORS = {
+    "npu_clock_ghz", "int8_macs_per_cycle", "float16_macs_per_cycle", "compute_efficiency", "depthwise_fraction",
+    "npu_bandwidth_gb_s",
+}  # fmt: skip
+
+
+def test_a_constant_of_a_stack_that_is_divided_by_is_not_0(tmp_path: Path) -> None:
+    rk3588 = (PACKAGE / "boards/rk3588.toml").read_text()
+    file = tmp_path / "mine.toml"
+    refused = set()
+    for name in profiles.load_board("rk3588").stacks["rknn"].costs:
+        file.write_text(re.sub(rf"^{name} = .*$", f'{name} = {{ value = 0, source = "fit" }}', rk3588, flags=re.M))
+        try:
+            profiles.load_board(file)
+        except ProfileError as error:
+            least = "expected 1e-06 <= low <= value <= high <= 1e+09, got None, 0.0, None"
+            assert error.message == f"{file}: stacks.rknn: costs.{name}: {least}"
+            refused.add(name)
+    assert refused == DIVISORS
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (r"^ipc = { value = [\d.]+, low = [\d.]+", "ipc = { value = 1, low = 0", "ipc: expected 1e-06 <= low"),
+        (r"^ipc = .*\n", "", "ipc: missing"),
+        (r"^op_overhead_us.builtin = .*\n", "", "op_overhead_us.builtin: missing"),
+        (r"xnnpack", "xnn", "op_overhead_us.xnnpack: missing"),
+        (r"^\[macs_per_cycle.builtin.(.*)\]", r"[macs_per_cycle.own.\1]", "macs_per_cycle.builtin: missing"),
+        (r"^\[macs_per_cycle.builtin.conv\]", "[macs_per_cycle.builtin.other]", "macs_per_cycle.builtin.conv: missing"),
+        (
+            r"^(\[macs_per_cycle.xnnpack.depthwise\])[^[]*",
+            r"\1\n",
+            "macs_per_cycle.xnnpack.depthwise: expected a rate of at least one type",
+        ),
+        (
+            r"^(\[macs_per_cycle.xnnpack.conv\]\nint8 = { value =) [\d.]+, low = [\d.]+",
+            r"\1 0",
+            "macs_per_cycle.xnnpack.conv.int8: expected 1e-06 <= low",
+        ),
+    ],
+)
+def test_a_core_has_all_that_ops_are_priced_by(own: Own, old: str, new: str, said: str) -> None:
+    text = (PACKAGE / "cores/cortex-a76.toml").read_text()
+    wrong, count = re.subn(old, new, text, flags=re.M)
+    assert count
+    file = own("cores/cortex-a76.toml", wrong)
+    assert message("rpi5").startswith(f"boards/rpi5.toml: clusters[0].core: {file}: {said}")
+
+
+@pytest.mark.parametrize("kernel", ["xnnpack", "builtin"])
+def test_kernel_costs_have_a_row_for_any_other_op(own: Own, kernel: str) -> None:
+    text = (PACKAGE / "costs/cpu-kernels.toml").read_text()
+    for old, new, said in [
+        (rf"^{kernel} = .*\n", "", f"threaded.{kernel}: missing"),
+        (rf"^\[instructions.{kernel}\.", "[instructions.own.", f"instructions.{kernel}: missing"),
+        (rf"^\[instructions.{kernel}.other\]", f"[instructions.{kernel}.rest]", f"instructions.{kernel}.other: missing"),
+        (rf"^(\[instructions.{kernel}.other\]\n(?:int8 .*\n)?)any", r"\1some", f"instructions.{kernel}.other.any: missing"),
+    ]:
+        wrong, count = re.subn(old, new, text, flags=re.M)
+        assert count, old
+        file = own(f"costs/{said.split(':')[0]}.toml", wrong)
+        with pytest.raises(ProfileError) as caught:
+            profiles.load_kernel_costs(file.stem)
+        assert caught.value.message == f"{file}: {said}"
+
+
 # --- hashes ----------
 
 
@@ -188,19 +264,37 @@ def test_a_hash_is_of_what_is_said_not_of_how(tmp_path: Path) -> None:
     file, again = tmp_path / "a.toml", tmp_path / "b.toml"
     file.write_text(RPI5)
     again.write_text("# a comment\n" + RPI5.replace("value = 2.4,", "value   = 2.40,"))
-    assert profiles.profile_sha256(file) == profiles.profile_sha256(again) == profiles.profile_sha256("rpi5")
+    assert sha256(file) == sha256(again) == sha256("rpi5")
     again = tmp_path / "c.toml"
     again.write_text(RPI5.replace("value = 2.4,", "value = 2.41,"))
-    assert profiles.profile_sha256(file) != profiles.profile_sha256(again)
+    assert sha256(file) != sha256(again)
 
 
 def test_the_cores_of_a_board_are_in_its_hash(own: Own) -> None:
-    before = profiles.profile_sha256("rpi5")
+    before = sha256("rpi5")
     own(
         "cores/cortex-a76.toml",
         (PACKAGE / "cores/cortex-a76.toml").read_text().replace("ipc = { value = 2.5", "ipc = { value = 2.6"),
     )
-    assert profiles.profile_sha256("rpi5") != before
+    assert sha256("rpi5") != before
+
+
+def test_a_board_that_was_changed_after_loading_has_another_hash() -> None:
+    board = profiles.load_board("rpi5")
+    assert profiles.board_sha256(msgspec.structs.replace(board, soc="x")) != profiles.board_sha256(board)
+
+
+def test_a_runtime_is_hashed_by_what_it_says() -> None:
+    runtime = profiles.load_runtime("ai-edge-litert", "2.3.0")
+    changed = msgspec.structs.replace(runtime, census=runtime.census[:-1])
+    assert profiles.runtime_sha256(runtime) == profiles.runtime_sha256(msgspec.structs.replace(runtime))
+    assert profiles.runtime_sha256(changed) != profiles.runtime_sha256(runtime)
+
+
+def test_an_arm_core_is_known_by_the_number_in_its_file(own: Own) -> None:
+    text = (PACKAGE / "cores/cortex-a76.toml").read_text()
+    own("cores/cortex-a73.toml", text.replace("0xd0b", "0xd09"))
+    assert load._arm_cores() == {0xD05: "cortex-a55", 0xD0B: "cortex-a76", 0xD09: "cortex-a73"}
 
 
 def test_the_table_has_its_own_hash(own: Own) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from edgedeploy.planview import op_label, ops_label
 from edgedeploy.report.headline import on_cpu_only
 from edgedeploy.report.reasons import fallback_ops, npu_candidates, refused_ops
 from edgedeploy.text import duration, plural, times_faster
@@ -32,7 +33,7 @@ def probe_unknowns(plan: Plan) -> str | None:
     probe, best = plan.predicted.ops_to_probe, plan.predicted.optimistic_ns
     if not probe or best is None:
         return None
-    which = ", ".join(str(index) for _, index in probe[:8]) + ("..." if len(probe) > 8 else "")
+    which = ops_label(plan, probe[:8]) + ("..." if len(probe) > 8 else "")
     return (
         f"nobody knows whether the NPU takes {plural(len(probe), 'op')} ({which}); if it does: {duration(best)}, "
         f"{times_faster(best, plan.predicted.latency_ns)}. Try --assume-unknown supported"
@@ -68,7 +69,7 @@ def dearest_fallback(plan: Plan) -> str | None:
     if share < 0.1:
         return None
     return (
-        f"op {op.index} {op.custom_code or op.op} alone is {share:.0%} of the time on the CPU; "
+        f"op {op_label(plan, (op.subgraph, op.index))} {op.custom_code or op.op} alone is {share:.0%} of the time on the CPU; "
         "replacing it in the model gains most"
     )
 

@@ -9,6 +9,7 @@ from typing import Literal
 from rich.console import RenderableType
 from rich.text import Text
 
+from edgedeploy.planview import claimed_partitions
 from edgedeploy.report.page import BAD, DIM, NPU, STRONG, Style, grid, render, text
 from edgedeploy.text import duration, plural, ranges, size, times_faster
 from edgedeploy_partitioner.errors import PlanningError
@@ -45,7 +46,7 @@ def _compared(name: str, plan: Plan) -> list[Text]:
         text(duration(predicted.low_ns)),
         text(duration(predicted.high_ns)),
         text(size(plan.memory.peak_bytes)),
-        text(str(sum(p.delegate != "xnnpack" for p in plan.partitions))),
+        text(str(len(claimed_partitions(plan)))),
         text(cpu_words),
     ]
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from edgedeploy.planview import op_label, ops_label
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, Style, grid, render, text
-from edgedeploy.text import duration, plural, ranges, size, times_faster
+from edgedeploy.text import duration, plural, size, times_faster
 from edgedeploy_partitioner.diff import Change, Move, PlanDiff
 from edgedeploy_partitioner.plan import Plan
 
@@ -39,11 +40,11 @@ def _pieces(found: PlanDiff, before: Plan, after: Plan, style: Style) -> Iterato
         return
     sections = (
         ("Inputs", [_change(c, style) for c in found.inputs if style.depth > 0 or not c.key.endswith("sha256")]),
-        (f"{plural(len(found.moved), 'op')} moved", list(_moves(found.moved, style))),
+        (f"{plural(len(found.moved), 'op')} moved", list(_moves(found.moved, before, style))),
         ("Partitions", [_change(c, style) for c in found.partitions]),
         ("Memory", [_change(c, style) for c in found.memory]),
-        ("Only in the first", [(str(i), f"{name} (subgraph {s})") for s, i, name in found.only_before]),
-        ("Only in the second", [(str(i), f"{name} (subgraph {s})") for s, i, name in found.only_after]),
+        ("Only in the first", [(op_label(before, (s, i)), name) for s, i, name in found.only_before]),
+        ("Only in the second", [(op_label(after, (s, i)), name) for s, i, name in found.only_after]),
     )
     for title, rows in sections:
         if rows:
@@ -62,16 +63,16 @@ def _value(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def _moves(moved: tuple[Move, ...], style: Style) -> Iterator[tuple[str, str]]:
+def _moves(moved: tuple[Move, ...], before: Plan, style: Style) -> Iterator[tuple[str, str]]:
     """Neighbouring ops that moved the same way for the same reason share a line."""
     lines = [
         (list(group), key)
         for key, group in groupby(moved, lambda m: (m.subgraph, m.before, m.after, m.cause, m.detail))
     ]
     shown = lines if style.depth > 0 else lines[:MOVES_SHOWN]
-    for ops, (subgraph, was, now, _, detail) in shown:
+    for ops, (_, was, now, _, detail) in shown:
         names = ", ".join(dict.fromkeys(m.op for m in ops))
-        label = ranges(m.index for m in ops) if subgraph == 0 else f"{subgraph}: {ranges(m.index for m in ops)}"
+        label = ops_label(before, [(m.subgraph, m.index) for m in ops])
         kernels = f"{was.backend}/{was.kernel} {style.arrow} {now.backend}/{now.kernel}"
         yield label, f"{names}: {kernels}; {detail}"
     if len(shown) < len(lines):

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from edgedeploy.planview import main_subgraph, op_label
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, render, text
 from edgedeploy.text import duration, shape
 from edgedeploy_partitioner.errors import InputError
@@ -19,11 +20,11 @@ COLORS = {"supported": GOOD, "refused": BAD, "unknown": WARN}
 
 
 def select(plan: Plan, wanted: str | None) -> tuple[OpEntry, ...]:
-    """All ops, or the one that ``N`` or ``subgraph:index`` names. Raises InputError."""
+    """All ops, or the one that ``N`` (of the main subgraph) or ``subgraph:index`` names. Raises InputError."""
     if wanted is None:
         return plan.ops
-    subgraph, _, index = wanted.rpartition(":")
-    found = tuple(op for op in plan.ops if (str(op.subgraph), str(op.index)) == (subgraph or "0", index))
+    name = wanted if ":" in wanted else f"{main_subgraph(plan)}:{wanted}"
+    found = tuple(op for op in plan.ops if f"{op.subgraph}:{op.index}" == name)
     if not found:
         counts = ", ".join(f"{_highest(plan, use.index)} in subgraph {use.index}" for use in plan.subgraphs)
         raise InputError(f"--op {wanted}: no such op; the highest index is {counts}")
@@ -46,7 +47,7 @@ def _pieces(plan: Plan, ops: Sequence[OpEntry], graph: Graph, style: Style) -> I
     width = max((len(f"{c.backend}/{c.kernel}") for op in ops for c in op.candidates), default=1)
     for op in ops:
         yield text()
-        yield _title(op, len(plan.subgraphs) > 1)
+        yield _title(plan, op)
         yield Padding(text((_types(op, graph, style), DIM)), (0, 0, 0, 2))
         rows = [_candidate(c, sources[_source(c)]) for c in op.candidates]
         yield grid(rows, ("left", min(width, 20)), ("left", 9), ("right", 7), ("left", None))
@@ -56,8 +57,8 @@ def _pieces(plan: Plan, ops: Sequence[OpEntry], graph: Graph, style: Style) -> I
         yield grid([(text(f"[{i}]"), text(source)) for source, i in sources.items()], ("left", 4), ("left", None))
 
 
-def _title(op: OpEntry, several: bool) -> RenderableType:
-    label = f"{op.subgraph}:{op.index}" if several else str(op.index)
+def _title(plan: Plan, op: OpEntry) -> RenderableType:
+    label = op_label(plan, (op.subgraph, op.index))
     chosen = "folded into constants" if op.folded else f"{op.backend}/{op.kernel}, {duration(op.predicted_ns)}"
     return text((f"op {label} {op.custom_code or op.op}: {chosen}", STRONG))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from edgedeploy.planview import claimed_partitions
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, text
 from edgedeploy.report.runs import ops_that_run
 from edgedeploy.text import duration, plural, size, times_faster
@@ -113,7 +114,7 @@ def _memory(memory: Memory) -> tuple[str, list[Text]]:
 
 
 def _partitions(plan: Plan) -> tuple[str, list[Text]]:
-    ours = [p for p in plan.partitions if p.delegate != "xnnpack"]
+    ours = claimed_partitions(plan)
     ops = ops_that_run(plan)
     backends = {b: sum(op.backend == b for op in ops) for b in dict.fromkeys(op.backend for op in ops)}
     spread = ", ".join(f"{n} on {'the CPU' if b == 'cpu' else b}" for b, n in backends.items())

@@ -8,10 +8,11 @@ from typing import Literal
 
 from rich.console import Group, RenderableType
 
+from edgedeploy.planview import ops_label
 from edgedeploy.report.advice import advice
 from edgedeploy.report.headline import headline
 from edgedeploy.report.page import CPU, DIM, NPU, STRONG, WARN, Style, grid, heading, render, text
-from edgedeploy.report.reasons import LABEL, label, not_on_npu
+from edgedeploy.report.reasons import LABEL, not_on_npu
 from edgedeploy.report.runs import MOVES_SHOWN, Block, Row, Stretch, blocks, stretches
 from edgedeploy.text import brief_ranges, count, duration, plural, printable, shape, size
 from edgedeploy_partitioner.model.graph import Graph
@@ -86,7 +87,7 @@ def _warnings(plan: Plan, style: Style) -> list[tuple[str, str]]:
 def _warning(warns: Sequence[Warn], plan: Plan, whole: bool) -> tuple[str, str]:
     alike = f" (and {len(warns) - 1} alike)" if len({warn.message for warn in warns}) > 1 else ""
     ops = [warn.op for warn in warns if warn.op]
-    return label(plan, ops, whole) if ops else "!", warns[0].message + alike
+    return ops_label(plan, ops, None if whole else LABEL) if ops else "!", warns[0].message + alike
 
 
 # --- the op table ----------

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from edgedeploy.planview import main_subgraph, ops_label
 from edgedeploy.report.runs import kind, ops_that_run
-from edgedeploy.text import brief_ranges, duration, plural
+from edgedeploy.text import duration, plural
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import CandidateEntry, OpEntry, Plan
 from edgedeploy_partitioner.planning.placement import placement
@@ -33,10 +34,6 @@ def refused_ops(plan: Plan) -> tuple[OpEntry, ...]:
     fine = ("supported", "unknown") if plan.inputs.options.assume_unknown == "supported" else ("supported",)
     candidates = ((op, npu_candidates(op)) for op in fallback_ops(plan))
     return tuple(op for op, ways in candidates if ways and not any(c.verdict in fine for c in ways))
-
-
-def main_subgraph(plan: Plan) -> int:
-    return next((use.index for use in plan.subgraphs if use.role == "main"), 0)
 
 
 def wishes(plan: Plan, graph: Graph) -> Wishes:
@@ -92,16 +89,8 @@ def not_on_npu(plan: Plan, graph: Graph, most: int | None) -> list[tuple[str, st
 
 def _line(ops: Sequence[OpEntry], wished: Wishes, plan: Plan, whole: bool) -> tuple[str, str]:
     alike = f" (and {len(ops) - 1} alike)" if len({reason(op, wished)[1] for op in ops}) > 1 else ""
-    return label(
-        plan, [(op.subgraph, op.index) for op in ops], whole
-    ), f"{_names(ops)}: {reason(ops[0], wished)[1]}{alike}"
-
-
-def label(plan: Plan, ops: Sequence[tuple[int, int]], whole: bool) -> str:
-    """Ops of one subgraph in few characters; another subgraph than the main one is named."""
-    subgraph = ops[0][0]
-    where = "" if subgraph == main_subgraph(plan) else f"{subgraph}: "
-    return where + brief_ranges([index for _, index in ops], None if whole else LABEL - len(where))
+    label = ops_label(plan, [(op.subgraph, op.index) for op in ops], None if whole else LABEL)
+    return label, f"{_names(ops)}: {reason(ops[0], wished)[1]}{alike}"
 
 
 def _names(ops: Sequence[OpEntry]) -> str:

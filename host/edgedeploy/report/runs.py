@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from edgedeploy.planview import is_claimed
 from edgedeploy.text import plural
 from edgedeploy_partitioner.plan import OpEntry, Partition, Plan, Segment, SubgraphUse, Transition
 
@@ -48,7 +49,7 @@ class Stretch:
 
     @property
     def on_cpu(self) -> bool:
-        return all(p.delegate == "xnnpack" for p in self.partitions)
+        return not any(is_claimed(p) for p in self.partitions)
 
     @property
     def handover_ns(self) -> int:

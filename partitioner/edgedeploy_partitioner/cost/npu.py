@@ -12,7 +12,7 @@ from edgedeploy_partitioner.cost.cpu import CpuCost
 from edgedeploy_partitioner.cost.ranges import ZERO, Cost, Range, fixed, gb_s_us, roofline
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
-from edgedeploy_partitioner.model.work import macs
+from edgedeploy_partitioner.model.work import macs, multiplied
 from edgedeploy_profiles.schema import Stack
 
 
@@ -66,7 +66,10 @@ def channel_block(layout: str) -> int:
 
 
 def padded_bytes(tensor: Tensor, layout: str) -> int:
-    """Bytes of a tensor with its last dimension padded to whole channel blocks. float32 is held as float16."""
+    """Bytes of a tensor with its last dimension padded to whole channel blocks. float32 is held as float16.
+
+    Constants are priced with ``NHWC``, unpadded: how the toolkit packs weights is not modelled.
+    """
     bits = 16 if tensor.dtype is DType.FLOAT32 else tensor.dtype.bits
     return _padded_elements(tensor, channel_block(layout)) * bits // 8
 
@@ -92,12 +95,12 @@ class RknnCost:
     cpu: CpuCost
 
     def op(self, graph: Graph, op: Op, kernel: str, layout: str) -> Cost:
-        tensors = [graph.tensor(op.subgraph, t) for t in (*op.inputs, *op.outputs) if t >= 0]
+        tensors = [graph.tensor(op.subgraph, t) for t in dict.fromkeys((*op.inputs, *op.outputs)) if t >= 0]
         if kernel == "cpu_lane":
             elements = max((max(t.elements, 0) for t in tensors), default=0)
             per_element = self._constant("cpu_lane_ns_per_element")
             return roofline(self._constant("cpu_lane_overhead_us"), per_element.times(elements / 1000), ZERO)
-        moved = sum(t.data.size if t.data else padded_bytes(t, layout) for t in tensors)
+        moved = sum(padded_bytes(t, "NHWC" if t.is_constant else layout) for t in tensors)
         return roofline(
             overhead_us=self._constant("op_overhead_us"),
             compute_us=self._compute(graph, op, layout),
@@ -121,10 +124,10 @@ class RknnCost:
         return fixed(self._constant("segment_handover_us"))
 
     def _compute(self, graph: Graph, op: Op, layout: str) -> Range:
-        count = macs(graph, op)
-        if not count:
+        count, operands = macs(graph, op), multiplied(op)
+        if not count or operands is None:
             return ZERO
-        data, out = graph.tensor(op.subgraph, op.inputs[0]), graph.tensor(op.subgraph, op.outputs[0])
+        data, out = graph.tensor(op.subgraph, op.inputs[operands[0]]), graph.tensor(op.subgraph, op.outputs[0])
         kind = "float16" if data.dtype in (DType.FLOAT32, DType.FLOAT16) else "int8"
         rate = self._constant(f"{kind}_macs_per_cycle").times(self._constant("npu_clock_ghz")).times(1000)
         block = channel_block(layout)
@@ -142,7 +145,7 @@ class RknnCost:
     def _constant(self, name: str) -> Range:
         quantity = self.stack.costs.get(name)
         if quantity is None:
-            raise InputError(f"the cost model 'rknn' needs {name!r} in the board's [stacks.*.costs]")
+            raise InputError(f"the board's [stacks.*.costs] needs {name!r} for {self.stack.backend}")
         return Range.of(quantity)
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 
 from edgedeploy_partitioner.errors import InputError, NotDeployable
 from edgedeploy_partitioner.model.graph import Graph, Op
 from edgedeploy_partitioner.plan import SubgraphUse
 
 MAX_TIMES = 1_000_000
-_CALLEES: dict[str, tuple[tuple[str, str], ...]] = {
-    "IF": (("then_subgraph_index", "branch"), ("else_subgraph_index", "branch")),
-    "WHILE": (("cond_subgraph_index", "condition"), ("body_subgraph_index", "body")),
-    "CALL_ONCE": (("init_subgraph_index", "call_once"),),
-    "STABLEHLO_COMPOSITE": (("decomposition_subgraph_index", "decomposition"),),
+_ROLES: dict[str, tuple[str, ...]] = {
+    "IF": ("branch", "branch"),
+    "WHILE": ("condition", "body"),
+    "CALL_ONCE": ("call_once",),
+    "STABLEHLO_COMPOSITE": ("decomposition",),
 }
+"""By position in ``Op.callees``; any other op that calls a subgraph runs it as a body."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,13 @@ def main_subgraph(graph: Graph, signature: str | None) -> int:
 
 
 def callees(op: Op) -> tuple[tuple[int, str], ...]:
-    """(subgraph index, role) of what a control-flow op or a composite calls."""
-    found = []
-    for option, role in _CALLEES.get(op.code, ()):
-        index = op.options.get(option)
-        if isinstance(index, int) and not isinstance(index, bool):
-            found.append((index, role))
-    return tuple(found)
+    """(subgraph index, role) of what an op calls."""
+    return tuple(zip(op.callees, _ROLES.get(op.code, repeat("body")), strict=False))
+
+
+def reached(graph: Graph, main: int) -> frozenset[int]:
+    """``main`` and every subgraph that runs, at least once, because of it."""
+    return frozenset(_callers_first(graph, main))
 
 
 def uses(graph: Graph, main: int, value_ns: Mapping[int, int], is_whole: Callable[[Op], bool]) -> Mapping[int, Use]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 
+from msgspec import structs
+
 import edgedeploy_kernels
 from edgedeploy_partitioner import plan as p
 from edgedeploy_partitioner.cost import Range, fixed
@@ -20,20 +22,19 @@ from edgedeploy_partitioner.model.fingerprint import fingerprints
 from edgedeploy_partitioner.model.graph import Graph, Op
 from edgedeploy_partitioner.model.shapes import with_input_shapes
 from edgedeploy_partitioner.planning.assemble import Entries, entries
-from edgedeploy_partitioner.planning.calls import Use, bounds, entry, main_subgraph, uses
-from edgedeploy_partitioner.planning.placement import Placement, placement
+from edgedeploy_partitioner.planning.calls import Use, bounds, entry, main_subgraph, reached, uses
+from edgedeploy_partitioner.planning.placement import placement
 from edgedeploy_partitioner.planning.request import Request
 from edgedeploy_partitioner.planning.stages import Scene, scene
 from edgedeploy_partitioner.planning.target import CPU, Target
 from edgedeploy_partitioner.planning.warnings import warnings
-from edgedeploy_partitioner.solver.settle import Schedule, Settled, execute, settle, stock
-from edgedeploy_profiles import profile_sha256, table_sha256
+from edgedeploy_partitioner.solver.settle import Schedule, Settled, execute, settle, settled_as, stock
+from edgedeploy_profiles import board_sha256, runtime_sha256, table_sha256
 from edgedeploy_profiles.schema import Board
 
 
-def partition(graph: Graph, board: Board, request: Request, name: str = "model", board_id: str | None = None) -> p.Plan:
-    """Plan ``graph`` on ``board``. ``name`` goes into the plan; ``board_id`` is the name or path the board was
-    loaded by, its own name by default.
+def partition(graph: Graph, board: Board, request: Request, name: str = "model") -> p.Plan:
+    """Plan ``graph`` on ``board``. ``name`` is the model's, for the plan.
 
     Raises :class:`InputError` for options that cannot be met, :class:`NotDeployable` for a model that this board
     cannot take.
@@ -45,7 +46,7 @@ def partition(graph: Graph, board: Board, request: Request, name: str = "model",
     if request.input_shapes:
         graph = with_input_shapes(graph, request.input_shapes, request.signature)
     planner = _Planner(graph, main, Target.of(graph, board, request), request)
-    return planner.plan(name, board_id or board.name)
+    return planner.plan(name)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,11 @@ class _Whole:
             scn.subgraph.index: _executed(scn, schedule)
             for scn, schedule in zip(self.scenes, self.schedules, strict=True)
         }
-        return memory_lines(self.graph, executed, self.main, self.target.cpu.threads)
+        memory, warns = memory_lines(self.graph, executed, self.main, self.target.cpu.threads)
+        if not any(schedule.unpacking for schedule in self.schedules):
+            return memory, warns
+        told = p.Warn("arena_lower_bound", "XNNPACK unpacks constants in a node of its own, which is not modelled")
+        return structs.replace(memory, arena_exact=False), (*warns, told)
 
     def counted(self, value: Callable[[int], int]) -> int:
         """Sum over the subgraphs, each as often as it runs."""
@@ -119,21 +124,20 @@ class _Planner:
     target: Target
     request: Request
 
-    def plan(self, name: str, board_id: str) -> p.Plan:
+    def plan(self, name: str) -> p.Plan:
         scenes = self._scenes(assume_supported=self.request.assume_unknown == "supported")
-        settled = self._settle(scenes)
+        settled = self._within_limit(scenes, self._settle(scenes))
         whole = self._whole(scenes, [s.schedule for s in settled])
         all_cpu = self._all_cpu(scenes)
-        whole, limited = self._within_limit(whole, all_cpu)
         bound = whole.overhead[0] + whole.counted(lambda i: settled[i].bound_ns)
-        proved = all(s.is_optimal for i, s in enumerate(settled) if whole.uses[i].times) and not limited
+        proved = all(s.is_optimal for i, s in enumerate(settled) if whole.uses[i].times)
         optimistic = self._optimistic(whole)
         memory, memory_warnings = whole.memory
         low, high = whole.bounds_ns
         return p.Plan(
             schema="edgedeploy.plan/1",
             tool=p.Tool(metadata.version("edgedeploy")),
-            inputs=self._inputs(name, board_id),
+            inputs=self._inputs(name),
             solver=p.Solver(
                 status="optimal" if proved and bound == whole.latency_ns else "bounded",
                 objective_ns=whole.latency_ns,
@@ -163,9 +167,9 @@ class _Planner:
 
     # --- schedules ---
 
-    def _scenes(self, *, assume_supported: bool, placed: bool = True) -> tuple[Scene, ...]:
-        force, forbid = (self.request.force, self.request.forbid) if placed else ((), ())
-        where: Placement = placement(self.graph, self.main, force, forbid, self.target.backends)
+    def _scenes(self, *, assume_supported: bool) -> tuple[Scene, ...]:
+        asked = self.request
+        where = placement(self.graph, self.main, asked.force, asked.forbid, self.target.backends)
         return tuple(
             scene(self.target, sub.index, where, assume_supported=assume_supported) for sub in self.graph.subgraphs
         )
@@ -173,9 +177,13 @@ class _Planner:
     def _settle(self, scenes: Sequence[Scene]) -> tuple[Settled, ...]:
         """Every subgraph on its own; a limit on partitions goes to the main one first."""
         left = self.request.max_partitions
+        runs = reached(self.graph, self.main)
         found: dict[int, Settled] = {}
         for index in sorted(range(len(scenes)), key=lambda i: (i != self.main, i)):
             scn = scenes[index]
+            if index not in runs:
+                found[index] = settled_as(scn.stage, self._on_cpu(scn), "all_cpu", ())
+                continue
             settled = settle(scn.with_limit(left), scn.stock_lanes, scn.cpu_lanes)
             if settled is None:
                 raise InputError(
@@ -189,31 +197,41 @@ class _Planner:
             found[index] = settled
         return tuple(found[i] for i in range(len(scenes)))
 
+    def _within_limit(self, scenes: Sequence[Scene], settled: tuple[Settled, ...]) -> tuple[Settled, ...]:
+        """The cheapest of the replayed schedules that keeps ``--memory-limit``. Raises :class:`NotDeployable`."""
+        limit, main = self.request.memory_limit_bytes, settled[self.main]
+        if limit is None:
+            return settled
+        peaks = []
+        for schedule, name in ((main.schedule, main.order), *main.others):
+            schedules = [schedule if i == self.main else s.schedule for i, s in enumerate(settled)]
+            peaks.append(self._whole(scenes, schedules).memory[0].peak_bytes)
+            if peaks[-1] <= limit and schedule == main.schedule:
+                return settled
+            if peaks[-1] <= limit:
+                stage = scenes[self.main].with_limit(self.request.max_partitions)
+                chosen = settled_as(stage, schedule, name, main.orders_tried)
+                return tuple(chosen if i == self.main else s for i, s in enumerate(settled))
+        raise NotDeployable(
+            f"--memory-limit {limit} bytes: no plan found keeps it; the least peak of {len(peaks)} tried is"
+            f" {min(peaks)} bytes, in the lines that are modelled"
+        )
+
     def _whole(self, scenes: Sequence[Scene], schedules: Sequence[Schedule]) -> _Whole:
         return _Whole(self.graph, self.main, self.target, scenes, schedules)
 
     def _all_cpu(self, scenes: Sequence[Scene]) -> _Whole:
-        schedules = [execute(scn.stage, [], scn.cpu_lanes) for scn in scenes]
-        return self._whole(scenes, [s for s in schedules if s is not None])
+        return self._whole(scenes, [self._on_cpu(scn) for scn in scenes])
+
+    def _on_cpu(self, scn: Scene) -> Schedule:
+        schedule = execute(scn.stage, [], scn.cpu_lanes)
+        assert schedule is not None, "a plan without claims always replays"
+        return schedule
 
     def _stock(self, scenes: Sequence[Scene]) -> p.Baseline | None:
         lanes = [scn.stock_lanes for scn in scenes]
         schedules = [stock(scn.stage, own) for scn, own in zip(scenes, lanes, strict=True) if own is not None]
         return self._whole(scenes, schedules).baseline() if len(schedules) == len(scenes) else None
-
-    def _within_limit(self, whole: _Whole, all_cpu: _Whole) -> tuple[_Whole, bool]:
-        """The plan, or the all-CPU one if only that keeps ``--memory-limit``. Raises :class:`NotDeployable`."""
-        limit = self.request.memory_limit_bytes
-        if limit is None or whole.memory[0].peak_bytes <= limit:
-            return whole, False
-        free = not self.request.force and not any(f.endswith(f"={CPU}") for f in self.request.forbid)
-        if free and all_cpu.memory[0].peak_bytes <= limit:
-            return all_cpu, True
-        least = min(whole.memory[0].peak_bytes, all_cpu.memory[0].peak_bytes)
-        raise NotDeployable(
-            f"--memory-limit {limit} bytes cannot be met: the least peak found is {least} bytes"
-            " (of the lines that are modelled)"
-        )
 
     def _optimistic(self, whole: _Whole) -> _Whole | None:
         """The plan if every unknown verdict were a yes; None if there is no unknown one."""
@@ -235,13 +253,15 @@ class _Planner:
             found.append(p.BackendUse(backend.name, backend.library, {}, backend.sdk_version))
         return tuple(found)
 
-    def _inputs(self, name: str, board_id: str) -> p.Inputs:
+    def _inputs(self, name: str) -> p.Inputs:
         graph, target, request = self.graph, self.target, self.request
         backend = target.backend
         return p.Inputs(
             model=p.ModelInput(name, graph.sha256, graph.size, dtype_class(graph), fingerprints(graph)),
-            board=p.BoardInput(target.board.name, profile_sha256(board_id), target.stack),
-            runtime=p.RuntimeInput(target.runtime.name, target.runtime.version, target.xnnpack),
+            board=p.BoardInput(target.board.name, board_sha256(target.board), target.stack),
+            runtime=p.RuntimeInput(
+                target.runtime.name, target.runtime.version, runtime_sha256(target.runtime), target.xnnpack
+            ),
             tables={backend.name: p.TableInput(table_sha256(backend.name), backend.sdk_version)} if backend else {},
             kernels_sha256=edgedeploy_kernels.manifest_sha256(),
             measurements_sha256=None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from edgedeploy_partitioner.cost import Cost, CpuCost, NpuCost, Range, fixed, npu_cost
+from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.graph import Graph, Op
 from edgedeploy_partitioner.plan import CandidateEntry, Status, XnnpackMode
 from edgedeploy_partitioner.planning.request import Request, cpu_cost, stack_of
@@ -66,6 +67,11 @@ class Target:
     @staticmethod
     def of(graph: Graph, board: Board, request: Request) -> Target:
         """Resolve the request's options on the board. Raises :class:`InputError`."""
+        runtime = request.runtime
+        if request.xnnpack == "switch" and runtime.xnnpack_default:
+            raise InputError(
+                f"--xnnpack switch: {runtime.name} {runtime.version} applies XNNPACK by itself; say default or off"
+            )
         cost, cpus = cpu_cost(board, request.cpus, request.threads)
         return Target(graph, board, stack_of(board, request.npu), request.runtime, request.xnnpack, cost, cpus)
 
@@ -182,8 +188,14 @@ class Target:
             rule="runtime_kernel" if registered else "no_runtime_kernel",
             source=self._census_source,
             sdk_version=None,
-            cost=self.cpu.op(self.graph, op, BUILTIN_KERNEL) if registered else FREE,
+            cost=self._builtin_cost(op) if registered else FREE,
         )
+
+    def _builtin_cost(self, op: Op) -> Cost:
+        """A composite that nobody takes whole only calls its decomposition, whose ops have costs of their own."""
+        if op.code == "STABLEHLO_COMPOSITE":
+            return fixed(Range.of(self.cpu.core.op_overhead_us[BUILTIN_KERNEL]))
+        return self.cpu.op(self.graph, op, BUILTIN_KERNEL)
 
     @property
     def _census_source(self) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from edgedeploy_partitioner.model.graph import Subgraph
 
@@ -34,12 +35,9 @@ class Step:
     has_side_effect: bool = False
 
 
-def file_plan(subgraph: Subgraph, variables: Collection[int] = ()) -> tuple[Step, ...]:
-    """The execution plan before any claim: every op in file order, constants and absent inputs left out.
-
-    ``variables`` are further tensors that always count as ready.
-    """
-    fixed = {t.id for t in subgraph.tensors if t.is_constant} | set(variables) | {-1}
+def file_plan(subgraph: Subgraph) -> tuple[Step, ...]:
+    """The execution plan before any claim: every op in file order, constants and absent inputs left out."""
+    fixed = {t.id for t in subgraph.tensors if t.is_constant} | {-1}
     stateful = {t.id for t in subgraph.tensors if t.dtype.value in ("resource", "variant")}
     return tuple(
         Step(
@@ -82,43 +80,53 @@ def topological(plan: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _epochs(plan: Sequence[Step], takes: Sequence[bool]) -> list[list[int]]:
-    """Positions of ``plan`` grouped into epochs. Positions that can never be ready end in epochs of their own."""
-    pending = {t for step in plan for t in step.outputs}
-    previous: dict[int, int] = {}
-    last: int | None = None
-    for i, step in enumerate(plan):
-        if step.has_side_effect:
-            if last is not None:
-                previous[i] = last
-            last = i
-    left = list(range(len(plan)))
-    done: set[int] = set()
+    """Positions of ``plan`` grouped into epochs. Positions that can never be ready end in epochs of their own.
+
+    A sweep visits positions in order; what a step makes ready joins the same sweep if it lies ahead, else the next
+    one. So a heap of (sweep, position) gives the joining order without sweeping.
+    """
+    waits, wakes = _dependencies(plan)
+    ready: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
+    for i in range(len(plan)):
+        if not waits[i]:
+            ready[takes[i]].append((0, i))
+    left = dict.fromkeys(range(len(plan)))
     epochs: list[list[int]] = []
     while left:
-        epoch: list[int] = []
-        grew = True
-        while grew:
-            grew = False
-            waiting: list[int] = []
-            for i in left:
-                ready = i not in previous or previous[i] in done
-                if ready and not any(t in pending for t in plan[i].inputs) and (
-                    not epoch or takes[i] == takes[epoch[0]]
-                ):
-                    epoch.append(i)
-                    done.add(i)
-                    pending.difference_update(plan[i].outputs)
-                    grew = True
-                else:
-                    waiting.append(i)
-            left = waiting
-        if not epoch:
+        if not ready[True] and not ready[False]:
             # A cycle: no runtime runs this. Keep file order so that callers still see every op.
-            epoch = [left.pop(0)]
-            done.update(epoch)
-            pending.difference_update(plan[epoch[0]].outputs)
+            ready[takes[next(iter(left))]].append((0, next(iter(left))))
+        claimed = min((heap[0][1], kind) for kind, heap in ready.items() if heap)[1]
+        heap, epoch = ready[claimed], []
+        while heap:
+            sweep, i = heappop(heap)
+            if i not in left:
+                continue
+            del left[i]
+            epoch.append(i)
+            for j in wakes[i]:
+                waits[j] -= 1
+                if not waits[j]:
+                    later = sweep if j > i else sweep + 1
+                    heappush(ready[takes[j]], (later if takes[j] == claimed else 0, j))
         epochs.append(epoch)
-    return epochs
+    return [epoch for epoch in epochs if epoch]
+
+
+def _dependencies(plan: Sequence[Step]) -> tuple[list[int], list[list[int]]]:
+    """How many steps each step waits for, and which steps wait for it."""
+    made_by = {t: i for i, step in enumerate(plan) for t in step.outputs}
+    waits, wakes = [0] * len(plan), [list[int]() for _ in plan]
+    last: int | None = None
+    for i, step in enumerate(plan):
+        needed = {made_by[t] for t in step.inputs if t in made_by}
+        if step.has_side_effect:
+            needed |= set() if last is None else {last}
+            last = i
+        waits[i] = len(needed)
+        for j in needed:
+            wakes[j].append(i)
+    return waits, wakes
 
 
 def _merge(steps: Sequence[Step], call: int) -> Step:
@@ -129,4 +137,5 @@ def _merge(steps: Sequence[Step], call: int) -> Step:
         inputs=tuple(dict.fromkeys(t for step in steps for t in step.inputs if t not in produced)),
         outputs=tuple(dict.fromkeys(t for step in steps for t in step.outputs)),
         call=call,
+        has_side_effect=any(step.has_side_effect for step in steps),
     )

@@ -8,10 +8,11 @@ order, replay the claims, take the order that results, solve again. The best rep
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from edgedeploy_partitioner.runtime.replay import Step, replay, topological
+from edgedeploy_partitioner.runtime.replay import Step, topological
+from edgedeploy_partitioner.runtime.replay import replay as replayed
 from edgedeploy_partitioner.solver.problem import XNNPACK, Group, Price, Problem, price, runs
 from edgedeploy_partitioner.solver.solve import Solution, solve
 
@@ -53,6 +54,9 @@ class Schedule:
     lanes: tuple[int, ...]
     price: Price
 
+    unpacking: tuple[Step, ...] = ()
+    """Delegate nodes that hold folded ops alone: XNNPACK unpacks there what a later node of its own reads."""
+
     @cached_property
     def order(self) -> tuple[int, ...]:
         return tuple(i for group in self.groups for i in group.members)
@@ -60,11 +64,17 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Settled:
+    """A schedule with what is proved of it: ``bound_ns`` is the program's on the schedule's own order.
+
+    ``others`` are the further schedules that were replayed, cheapest first, with the names of their start orders.
+    """
+
     schedule: Schedule
     bound_ns: int
     is_optimal: bool
     order: str
     orders_tried: tuple[str, ...]
+    others: tuple[tuple[Schedule, str], ...] = ()
 
 
 def execute(stage: Stage, partitions: Sequence[Collection[int]], lanes: Sequence[int]) -> Schedule | None:
@@ -77,13 +87,13 @@ def execute(stage: Stage, partitions: Sequence[Collection[int]], lanes: Sequence
     claims = [frozenset(stage.problem.nodes[i].op for i in part) for part in partitions]
     left_behind: frozenset[int] = frozenset()
     for _ in range(len(stage.plan) + MAX_ROUNDS):
-        steps = replay(stage.plan, [_with_folded(stage, ops) - left_behind for ops in claims])
+        steps = replayed(stage.plan, [_with_folded(stage, ops) - left_behind for ops in claims])
         lone = [s.members for s in steps if s.call is not None and stage.position.keys().isdisjoint(s.members)]
         if lone:
             left_behind = left_behind.union(*lone)
             continue
         left = frozenset(step.op for step in steps if step.call is None)
-        steps = replay(steps, [stage.xnnpack(left)]) if left else steps
+        steps = replayed(steps, [stage.xnnpack(left)]) if left else steps
         steps = _renumber(steps, left, len(claims))
         made = [(s.call, frozenset(s.members) & stage.position.keys()) for s in steps if s.call is not None]
         nodes = [ops for call, ops in made if call < len(claims)]
@@ -97,9 +107,9 @@ def stock(stage: Stage, lanes: Sequence[int]) -> Schedule:
     """What a delegate that claims everything it can gets: one call with all ops in delegated lanes."""
     wanted = [i for i, lane in enumerate(lanes) if stage.full.lanes[lane].delegate not in (None, XNNPACK)]
     ops = frozenset(stage.problem.nodes[i].op for i in wanted)
-    steps = replay(stage.plan, [_with_folded(stage, ops)])
+    steps = replayed(stage.plan, [_with_folded(stage, ops)])
     left = frozenset(step.op for step in steps if step.call is None)
-    steps = _renumber(replay(steps, [stage.xnnpack(left)]), left, 1)
+    steps = _renumber(replayed(steps, [stage.xnnpack(left)]), left, 1)
     return _schedule(stage, steps, 1, lanes)
 
 
@@ -121,24 +131,31 @@ def settle(stage: Stage, stock_lanes: Sequence[int] | None, cpu_only: Sequence[i
         search.offer(execute(stage, _partitions(greedy.groups), stock_lanes), "stock_delegate")
     for name, order in starts.items():
         search.follow(order, name)
-    while search.best is not None and search.best.order not in search.solved:
-        search.follow(search.best.order, search.best_name)
+    while search.offered and search.best[0].order not in search.solved:
+        search.follow(*_order_of(search.best))
     return search.result()
+
+
+def settled_as(stage: Stage, schedule: Schedule, name: str, orders_tried: tuple[str, ...]) -> Settled:
+    """``schedule`` as the plan, with the bound of its own order."""
+    return _judged(schedule, name, orders_tried, solve(stage.problem, schedule.order))
 
 
 @dataclass
 class _Search:
     stage: Stage
-    best: Schedule | None = None
-    best_name: str = ""
+    offered: list[tuple[Schedule, str]] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
     solved: dict[tuple[int, ...], Solution | None] = field(default_factory=dict)
 
+    @property
+    def best(self) -> tuple[Schedule, str]:
+        """The cheapest; of equals the first offered."""
+        return min(self.offered, key=lambda offer: offer[0].price.total_ns)
+
     def offer(self, schedule: Schedule | None, name: str) -> None:
-        if schedule is None or not self._allowed(schedule):
-            return
-        if self.best is None or schedule.price.total_ns < self.best.price.total_ns:
-            self.best, self.best_name = schedule, name
+        if schedule is not None and self._allowed(schedule):
+            self.offered.append((schedule, name))
 
     def follow(self, order: tuple[int, ...], name: str) -> None:
         """Solve and replay from one start order until the order repeats."""
@@ -158,12 +175,12 @@ class _Search:
             order = schedule.order
 
     def result(self) -> Settled | None:
-        if self.best is None:
+        if not self.offered:
             return None
-        solution, total = self.solved[self.best.order], self.best.price.total_ns
-        bound = min(solution.bound_ns, total) if solution else total
-        proved = solution is not None and solution.is_proved and solution.value_ns == total
-        return Settled(self.best, bound, proved, self.best_name, tuple(self.tried))
+        schedule, name = self.best
+        judged = _judged(schedule, name, tuple(self.tried), self.solved[schedule.order])
+        others = sorted((o for o in self.offered if o[0] != schedule), key=lambda offer: offer[0].price.total_ns)
+        return replace(judged, others=tuple(others))
 
     def _allowed(self, schedule: Schedule) -> bool:
         """Does the schedule respect what may be chosen? (Which CPU kernel runs an op is derived, not chosen.)"""
@@ -174,6 +191,17 @@ class _Search:
             any(node.costs[n] is not None for n in (cpu if lane in cpu else {lane}))
             for node, lane in zip(problem.nodes, schedule.lanes, strict=True)
         )
+
+
+def _order_of(offer: tuple[Schedule, str]) -> tuple[tuple[int, ...], str]:
+    return offer[0].order, offer[1]
+
+
+def _judged(schedule: Schedule, name: str, tried: tuple[str, ...], solution: Solution | None) -> Settled:
+    total = schedule.price.total_ns
+    bound = min(solution.bound_ns, total) if solution else total
+    proved = solution is not None and solution.is_proved and solution.value_ns == total
+    return Settled(schedule, bound, proved, name, tried)
 
 
 def depth_first(problem: Problem, order: Sequence[int]) -> tuple[int, ...]:
@@ -230,4 +258,5 @@ def _schedule(stage: Stage, steps: tuple[Step, ...], xnnpack_call: int, lanes: S
             for i in members:
                 final[i] = stage.builtin_lane if step.call is None else stage.xnnpack_lane
         groups.append(Group(stage.full.lanes[final[members[0]]].delegate, members))
-    return Schedule(steps, tuple(groups), tuple(final), price(stage.full, groups, final))
+    unpacking = tuple(s for s in steps if s.call is not None and stage.position.keys().isdisjoint(s.members))
+    return Schedule(steps, tuple(groups), tuple(final), price(stage.full, groups, final), unpacking)

@@ -28,7 +28,7 @@ from edgedeploy_partitioner.solver.problem import XNNPACK, Problem, price, runs
 
 NODE_LIMIT = 20_000
 _DENSE_SPAN = 12
-_TOLERANCE = 1e-6
+_TOLERANCE_NS, _TOLERANCE = 0.01, 1e-9  # what HiGHS's own tolerances, set below, may cost
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,8 @@ def solve(problem: Problem, order: Sequence[int], node_limit: int = NODE_LIMIT) 
         if not program.add_broken(lanes):
             break
     value = price(problem, runs(problem, order, lanes), lanes).total_ns
-    # HiGHS proves within its tolerances; costs are whole nanoseconds.
-    if bound >= value - max(1.0, _TOLERANCE * value):
-        return Solution(lanes, value, value)
-    return Solution(lanes, value, min(value, int(np.ceil(bound - 1e-3))))
+    # Costs are whole nanoseconds, so a bound between two of them is as good as the upper one.
+    return Solution(lanes, value, min(value, int(np.ceil(bound - _TOLERANCE_NS - _TOLERANCE * value))))
 
 
 @dataclass
@@ -104,7 +102,6 @@ class _Program:
         for number, lane in enumerate(problem.lanes):
             if lane.delegate is not None:
                 self.delegates.setdefault(lane.delegate, []).append(number)
-        self.layouts = {d: sorted({problem.lanes[n].layout for n in lanes}) for d, lanes in self.delegates.items()}
         self._place()
         self._starts()
         self._touch()
@@ -161,14 +158,22 @@ class _Program:
                 uses.setdefault(t, []).append(k)
         for t in sorted(self.problem.borders):
             made = self.at.get(self.problem.producer.get(t, -1))
-            for delegate, layouts in self.layouts.items():
+            for delegate in self.delegates:
                 if made is not None:
                     self._leave(t, made, uses.get(t, []), delegate)
-                if len(layouts) == 1:
-                    self._enter(t, made, uses.get(t, []), delegate)
-                else:
-                    for layout in layouts:
+                touched = uses.get(t, []) if made is None else [made, *uses.get(t, [])]
+                layouts = self._layouts(touched, delegate)
+                for layout in layouts:
+                    if len(layouts) == 1:
+                        self._enter(t, made, uses.get(t, []), delegate, layout)
+                    else:
                         self._enter_layout(t, made, uses.get(t, []), delegate, layout)
+
+    def _layouts(self, touched: Sequence[int], delegate: str) -> list[str]:
+        """The layouts in which ``delegate`` may hold a tensor that the ops at these positions touch."""
+        return sorted({
+            self.problem.lanes[n].layout for k in touched for n in self.delegates[delegate] if n in self.x[k]
+        })  # fmt: skip
 
     def _leave(self, t: int, made: int, uses: list[int], delegate: str) -> None:
         for n in self.delegates[delegate]:
@@ -181,8 +186,9 @@ class _Program:
                 column = self.columns.add(cost / 1000)
                 self.same.append(_Same(column, {self.x[made][n]: 1.0}, delegate, range(made + 1, uses[-1] + 1)))
 
-    def _enter(self, t: int, made: int | None, uses: list[int], delegate: str) -> None:
-        cost = self.problem.borders[t].enter_ns[self.delegates[delegate][0]]
+    def _enter(self, t: int, made: int | None, uses: list[int], delegate: str, layout: str) -> None:
+        lane = next(n for n in self.delegates[delegate] if self.problem.lanes[n].layout == layout)
+        cost = self.problem.borders[t].enter_ns[lane]
         if not cost:
             return
         touched = made

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every report asks of a plan: which subgraph is meant, which partitions count, how an op is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgedeploy.text import brief_ranges
+from edgedeploy_partitioner.edp import XNNPACK
+from edgedeploy_partitioner.plan import Partition, Plan
+
+OpKey = tuple[int, int]
+"""(subgraph, index) in the file as given."""
+
+
+def main_subgraph(plan: Plan) -> int:
+    """The subgraph of the planned signature: what an op index without a subgraph is in."""
+    return next((use.index for use in plan.subgraphs if use.role == "main"), 0)
+
+
+def is_claimed(partition: Partition) -> bool:
+    """Whether a delegate of the plan claims it, and not XNNPACK, which takes what is left."""
+    return partition.delegate != XNNPACK
+
+
+def claimed_partitions(plan: Plan) -> tuple[Partition, ...]:
+    """The partitions that gates and limits count."""
+    return tuple(p for p in plan.partitions if is_claimed(p))
+
+
+def op_label(plan: Plan, op: OpKey) -> str:
+    """``12``, or ``1:12`` in another subgraph than the main one, as ``--op`` and ``--force`` take it."""
+    return ops_label(plan, [op])
+
+
+def ops_label(plan: Plan, ops: Sequence[OpKey], width: int | None = None) -> str:
+    """``0-3, 7, 1:4-5``; ops of one subgraph that are wider than ``width`` are only told by their ends, ``3..91``."""
+    main = main_subgraph(plan)
+    lists = {subgraph: [i for s, i in ops if s == subgraph] for subgraph, _ in ops}
+    return ", ".join(brief_ranges(found, width, "" if s == main else f"{s}:") for s, found in lists.items())
