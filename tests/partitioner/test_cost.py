@@ -112,6 +112,23 @@ def test_an_op_that_no_table_lists_still_has_a_price() -> None:
         assert 0 < cost.low_ns < cost.ns < cost.high_ns
 
 
+def test_a_transposed_convolution_is_priced_by_its_data() -> None:
+    """Its first input is the shape of the output; 4 such numbers are no channels."""
+    tensors = (
+        Tensor(0, "shape", (4,), DType.INT32, data=Span(0, 16)),
+        Tensor(1, "w", (32, 2, 2, 64), DType.INT8, quantization=Q, data=Span(0, 8192)),
+        Tensor(2, "x", (1, 32, 32, 64), DType.INT8, quantization=Q),
+        Tensor(3, "y", (1, 64, 64, 32), DType.INT8, quantization=Q),
+    )
+    op = Op(0, 0, "TRANSPOSE_CONV", (0, 1, 2), (3,))
+    graph = Graph("", 0, 3, "", (Subgraph(0, "", tensors, (op,), (2,), (3,)),))
+    exact = constants(
+        op_overhead_us=0, compute_efficiency=1, npu_clock_ghz=1, int8_macs_per_cycle=1024, npu_bandwidth_gb_s=1e6
+    )
+    model = npu_cost("rknn", Stack(backend="rknn", soc="rk3588", device_nodes=(), costs=exact), cpu())
+    assert model.op(graph, op, "npu", "NC1HWC2/16").ns == round(32 * 32 * 64 * 2 * 2 * 32 / 1024)
+
+
 def test_a_missing_constant_is_named() -> None:
     costs = {name: q for name, q in STACK.costs.items() if name != "npu_bandwidth_gb_s"}
     stack = Stack(backend="rknn", soc="rk3588", device_nodes=(), costs=costs)

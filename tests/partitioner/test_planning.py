@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from edgedeploy_partitioner import plan as p
 from edgedeploy_partitioner.checker import check
 from edgedeploy_partitioner.errors import InputError, NotDeployable
 from edgedeploy_partitioner.model.graph import Graph
-from edgedeploy_partitioner.model.read import read_model
+from edgedeploy_partitioner.model.read import read_bytes, read_model
 from edgedeploy_partitioner.planning import Request, partition
 from edgedeploy_profiles import load_board, load_runtime
+from support.random_model import random_dag
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))
 BOARDS = ("rk3588", "rpi5", "local")
@@ -57,6 +59,7 @@ def test_forcing_an_op_elsewhere_is_never_better(name: str) -> None:
     free = plan(path)
     rng = random.Random(name)
     movable = [op for op in free.ops if not op.folded]
+    compared = 0
     for op in rng.sample(movable, 6):
         for backend in sorted({c.backend for c in op.candidates if c.verdict == "supported"}):
             forced = plan(path, force=(f"{op.subgraph}:{op.index}={backend}",))
@@ -64,6 +67,8 @@ def test_forcing_an_op_elsewhere_is_never_better(name: str) -> None:
             assert check(forced, graph(path)) == ()
             if free.solver.status == "optimal" and forced.subgraphs[0].order == free.subgraphs[0].order:
                 assert forced.solver.objective_ns >= free.solver.objective_ns
+                compared += 1
+    assert compared
 
 
 def test_a_forced_npu_op_is_a_partition_with_its_transitions() -> None:
@@ -143,6 +148,48 @@ def test_a_memory_limit_that_no_plan_meets_is_exit_3() -> None:
     assert plan(path, memory_limit_bytes=peak).memory.peak_bytes == peak
     with pytest.raises(NotDeployable, match="--memory-limit 1000 bytes"):
         plan(path, memory_limit_bytes=1000)
+
+
+def test_a_memory_limit_picks_the_best_plan_that_keeps_it() -> None:
+    """The U-Net's NPU plan needs less memory than the CPU's: forbid it, and a limit between the two has no plan."""
+    path = example("unet_128.int8.tflite")
+    npu, cpu = plan(path), plan(path, npu="none")
+    assert npu.memory.peak_bytes < cpu.memory.peak_bytes
+    limited = plan(path, memory_limit_bytes=cpu.memory.peak_bytes - 1)
+    assert limited.predicted.latency_ns == npu.predicted.latency_ns
+    with pytest.raises(NotDeployable, match="least peak"):
+        plan(path, npu="none", memory_limit_bytes=cpu.memory.peak_bytes - 1)
+
+
+def test_whatever_fits_a_memory_limit_is_a_true_plan() -> None:
+    """The free plan or another replayed schedule in its place, with a bound of its own."""
+    hit = 0
+    for seed in range(12):
+        model = read_bytes(random_dag(seed, 30))
+        free = partition(model, load_board("rk3588"), Request(RUNTIME))
+        for limit in sorted({free.baselines.all_cpu.peak_bytes or 0, free.memory.peak_bytes - 1}):
+            try:
+                found = partition(model, load_board("rk3588"), Request(RUNTIME, memory_limit_bytes=limit))
+            except NotDeployable:
+                continue
+            assert found.memory.peak_bytes <= limit
+            assert check(found, model) == (), f"seed {seed}"
+            hit += 1
+    assert hit
+
+
+def test_a_board_value_that_was_changed_has_its_own_hash() -> None:
+    board = load_board("rk3588")
+    slower = structs.replace(board, overhead_us=structs.replace(board.overhead_us, value=4.0))
+    path = example("dscnn_kws.int8.tflite")
+    a, b = (partition(graph(path), each, Request(RUNTIME)) for each in (board, slower))
+    assert a.inputs.board.profile_sha256 != b.inputs.board.profile_sha256
+    assert b.predicted.latency_ns - a.predicted.latency_ns == 2_000
+
+
+def test_switch_means_nothing_where_xnnpack_is_on_by_itself() -> None:
+    with pytest.raises(InputError, match="--xnnpack switch"):
+        plan(example("dscnn_kws.int8.tflite"), xnnpack="switch")
 
 
 def test_fp16_weights_travel_with_their_readers() -> None:

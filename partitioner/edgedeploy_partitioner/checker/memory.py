@@ -24,11 +24,14 @@ def check_memory(view: View) -> Iterator[Fault]:
     yield from _lines(view)
     yield from _arena(view)
     yield from _timeline(view)
+    yield from _peak_op(view)
 
 
 def _lines(view: View) -> Iterator[Fault]:
     m = view.plan.memory
     lines: dict[str, int | None] = {name: getattr(m, name) for name in LINES}
+    if m.model_bytes != view.graph.size:
+        yield Fault("line", f"the model has {view.graph.size} bytes, the line says {m.model_bytes}")
     total = sum(line or 0 for line in lines.values())
     if total != m.peak_bytes:
         yield Fault("peak", f"the memory lines sum to {total} bytes, the peak is {m.peak_bytes}")
@@ -86,16 +89,36 @@ def _nodes(scope: Scope) -> list[ArenaNode]:
 
 
 def _timeline(view: View) -> Iterator[Fault]:
-    """One step for each node the runtime executes, in its order, and none needs more than the arena."""
+    """One step for each node the runtime executes, in its order, and none needs more than the arena.
+
+    Whether a subgraph that does not count, such as the cheaper branch of an IF, is listed is not checked; nor are
+    folded ops, which have a step only where the runtime unpacks them.
+    """
     m = view.plan.memory
     for use in view.plan.subgraphs:
         folded = view.graph.subgraphs[use.index].folded
         given = [(s.op, s.partition) for s in m.timeline if s.subgraph == use.index and s.op not in folded]
-        if given and given != [step for step in _executed(view, use.index) if step[0] not in folded]:
+        if (given or use.times) and given != [step for step in _executed(view, use.index) if step[0] not in folded]:
             yield Fault("timeline", f"the timeline of subgraph {use.index} is not its execution order")
     over = [s for s in m.timeline if not 0 <= s.live_bytes <= m.arena_bytes]
     if over:
         yield Fault("timeline", f"{over[0].live_bytes} bytes are live in an arena of {m.arena_bytes}")
+
+
+def _peak_op(view: View) -> Iterator[Fault]:
+    """The peak is at the node with the most live bytes."""
+    m = view.plan.memory
+    most = max((s.live_bytes for s in m.timeline), default=None)
+    at = {
+        (s.subgraph, op)
+        for s in m.timeline
+        if s.live_bytes == most
+        for op in ([s.op] if s.partition is None else view.scopes[s.subgraph].members[s.partition])
+    }
+    if m.peak_op not in (at or {None}):
+        yield Fault("timeline", f"the peak is at {m.peak_op}, the most bytes are live elsewhere")
+    if m.lowest_arena_bytes is not None and most is not None and m.lowest_arena_bytes < most:
+        yield Fault("arena", f"{most} bytes are live at once, more than the lowest arena of {m.lowest_arena_bytes}")
 
 
 def _executed(view: View, subgraph: int) -> list[tuple[int | None, int | None]]:

@@ -48,6 +48,7 @@ def _bounds(view: View) -> Iterator[Fault]:
         (f"{t.kind} of tensor {t.subgraph}:{t.tensor}", t.low_ns, t.predicted_ns, t.high_ns) for t in plan.transitions
     ]
     ranges += [("the plan", plan.predicted.low_ns, plan.predicted.latency_ns, plan.predicted.high_ns)]
+    yield from _together(view)
     for what, low, predicted, high in ranges:
         if not 0 <= low <= predicted or (high is not None and high < predicted):
             yield Fault("bounds", f"{what}: not 0 <= low <= predicted <= high: {low}, {predicted}, {high} ns")
@@ -60,6 +61,28 @@ def _bounds(view: View) -> Iterator[Fault]:
         yield Fault("bounds", f"the cold start takes {cold} ns, less than a warm run")
     if optimistic is not None and not 0 <= optimistic <= plan.predicted.latency_ns:
         yield Fault("bounds", f"the optimistic plan takes {optimistic} ns, more than this one")
+
+
+def _together(view: View) -> Iterator[Fault]:
+    """The bounds of the plan hold those of its ops and transitions, where no control flow chooses among them.
+
+    The bounds of the overhead and the hand-overs are not in the plan: each lies on its own side of the prediction.
+    """
+    plan = view.plan
+    if any(use.times and use.index != view.main for use in plan.subgraphs) or any(
+        op.callees for op in view.graph.subgraphs[view.main].ops
+    ):
+        return
+    parts = [e for e in (*plan.ops, *plan.transitions) if e.subgraph == view.main]
+    known = sum(e.predicted_ns for e in parts)
+    rest = plan.predicted.latency_ns - known
+    low = sum(e.low_ns for e in parts)
+    high = sum(e.predicted_ns if e.high_ns is None else e.high_ns for e in parts)
+    given = plan.predicted
+    if not low <= given.low_ns <= low + rest:
+        yield Fault("bounds", f"the plan's low {given.low_ns} ns is not from {low} ns to {low + rest} ns, as its parts say")
+    if given.high_ns is not None and given.high_ns < high + rest:
+        yield Fault("bounds", f"the plan's high {given.high_ns} ns is under {high + rest} ns, as its parts say")
 
 
 def _solver(view: View) -> Iterator[Fault]:

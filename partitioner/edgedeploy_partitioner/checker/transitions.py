@@ -34,6 +34,10 @@ def check_transitions(view: View) -> Iterator[Fault]:
             yield Fault("transition-extra", f"{_words(key)} is not needed")
         elif count > 1:
             yield Fault("transition-extra", f"{_words(key)} is listed {count} times")
+    for t in view.plan.transitions:
+        held = view.graph.tensor(t.subgraph, t.tensor).nbytes
+        if t.bytes != held:
+            yield Fault("transition-bytes", f"{_words(_key(t))} moves {t.bytes} bytes, the tensor has {held}")
 
 
 def _key(t: Transition) -> Key:

@@ -87,7 +87,7 @@ def _key(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> 
 
 
 def _unpacks(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> bool:
-    rows = [row for row in runtime.census if row.op == op.code and row.verdict == "unpacks"]
+    rows = [row for _, row in runtime.rows_of.get(op.code, ()) if row.verdict == "unpacks"]
     if not rows:
         return False
     key = _key(graph, op, available, runtime)
@@ -98,7 +98,7 @@ def _unpacks(graph: Graph, op: Op, available: Collection[int], runtime: Runtime)
 
 
 def _look_up(key: Key, runtime: Runtime) -> Found:
-    for number, row in enumerate(runtime.census):
+    for number, row in runtime.rows_of.get(key.op, ()):
         if fits(row, key):
             return Found("takes" if row.verdict == "unpacks" else row.verdict, number, True)
     return Found("leaves", None, key.op in runtime.tried)
