@@ -24,7 +24,7 @@ Q = Quantization((0.1,), (0,), 0)
 
 def cpu(threads: int = 1, cluster: int = 0) -> CpuCost:
     own = BOARD.clusters[cluster]
-    return CpuCost(BOARD, own, load_core(own.core), load_kernel_costs(), threads)
+    return CpuCost(BOARD, own, load_core(own.core), load_kernel_costs(), threads, threads)
 
 
 def conv(height: int, width: int, cin: int, cout: int, k: int = 1, code: str = "CONV_2D") -> tuple[Graph, Op]:

@@ -142,6 +142,13 @@ def test_threads_and_clusters_change_the_price() -> None:
     assert four < one < little
 
 
+def test_threads_without_a_core_of_their_own_do_not_help() -> None:
+    path = example("unet_128.int8.tflite")
+    four, sixty = (plan(path, npu="none", threads=n).predicted.latency_ns for n in (4, 60))
+    one, crowded = (plan(path, npu="none", threads=n, cpus="4").predicted.latency_ns for n in (1, 4))
+    assert four == sixty < one == crowded
+
+
 def test_a_memory_limit_that_no_plan_meets_is_exit_3() -> None:
     path = example("unet_128.int8.tflite")
     peak = plan(path).memory.peak_bytes

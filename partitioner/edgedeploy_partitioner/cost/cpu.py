@@ -15,13 +15,15 @@ _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
 @dataclass(frozen=True)
 class CpuCost:
-    """Prices ops on ``cluster``. Times scale with ``threads`` where the kernel uses them."""
+    """Prices ops on ``cluster``. Times scale with the threads that have a core of their own (``parallel``), where the
+    kernel uses them."""
 
     board: Board
     cluster: Cluster
     core: Core
     kernels: KernelCosts
     threads: int
+    parallel: int
 
     def op(self, graph: Graph, op: Op, kernel: str) -> Cost:
         """Time of one run of ``op``; ``kernel`` is ``xnnpack`` or ``builtin``."""
@@ -35,7 +37,7 @@ class CpuCost:
 
     def _threads(self, op: Op, kernel: str) -> int:
         threaded = self.kernels.threaded[kernel]
-        return self.threads if "*" in threaded or op.name in threaded else 1
+        return self.parallel if "*" in threaded or op.name in threaded else 1
 
     def _cycles_per_us(self, threads: int) -> Range:
         efficiency = Range.of(self.core.thread_efficiency)

@@ -133,6 +133,7 @@ class _Planner:
         proved = all(s.is_optimal for i, s in enumerate(settled) if whole.uses[i].times)
         optimistic = self._optimistic(whole)
         memory, memory_warnings = whole.memory
+        told = (*warnings(self.graph, self.target, whole.uses), *memory_warnings, *self._on_limit(memory_warnings))
         low, high = whole.bounds_ns
         return p.Plan(
             schema="edgedeploy.plan/1",
@@ -162,7 +163,7 @@ class _Planner:
             transitions=tuple(t for e in whole.entries for t in e.transitions),
             overhead_ns=whole.overhead[0],
             memory=memory,
-            warnings=(*warnings(self.graph, self.target, whole.uses), *memory_warnings),
+            warnings=told,
         )
 
     # --- schedules ---
@@ -232,6 +233,13 @@ class _Planner:
         lanes = [scn.stock_lanes for scn in scenes]
         schedules = [stock(scn.stage, own) for scn, own in zip(scenes, lanes, strict=True) if own is not None]
         return self._whole(scenes, schedules).baseline() if len(schedules) == len(scenes) else None
+
+    def _on_limit(self, memory_warnings: Sequence[p.Warn]) -> tuple[p.Warn, ...]:
+        missing = sum(w.code == "line_not_modelled" for w in memory_warnings)
+        if self.request.memory_limit_bytes is None or not missing:
+            return ()
+        message = f"--memory-limit holds for the lines that are modelled; {missing} lines are not"
+        return (p.Warn("limit_is_partial", message),)
 
     def _optimistic(self, whole: _Whole) -> _Whole | None:
         """The plan if every unknown verdict were a yes; None if there is no unknown one."""

@@ -54,7 +54,7 @@ def cpu_cost(board: Board, cpus: str | None, threads: int | None) -> tuple[CpuCo
     count = len(numbers) if threads is None else threads
     if not 1 <= count <= 64:
         raise InputError(f"--threads {count}: expected 1 to 64")
-    cost = CpuCost(board, cluster, load_core(cluster.core), load_kernel_costs(), count)
+    cost = CpuCost(board, cluster, load_core(cluster.core), load_kernel_costs(), count, min(count, len(numbers)))
     return cost, ",".join(map(str, numbers))
 
 

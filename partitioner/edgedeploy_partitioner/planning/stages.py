@@ -34,6 +34,8 @@ class Scene:
     lanes: tuple[Lane, ...]
     choices: tuple[Mapping[int, Candidate], ...]
     stage: Stage
+    assume_supported: bool
+    """Whether an unknown verdict counts as a yes."""
 
     @cached_property
     def cpu_lanes(self) -> tuple[int, ...]:
@@ -47,12 +49,15 @@ class Scene:
             return None
         return tuple(
             min(
-                (n for n, c in choice.items() if n >= FIRST_CHOSEN_LANE and c.verdict == "supported"),
+                (n for n, c in choice.items() if n >= FIRST_CHOSEN_LANE and self._counts(c)),
                 key=lambda n, choice=choice: (_ns(choice[n]), n),  # type: ignore[misc]
                 default=cpu,
             )
             for choice, cpu in zip(self.choices, self.cpu_lanes, strict=True)
         )
+
+    def _counts(self, candidate: Candidate) -> bool:
+        return candidate.verdict == "supported" or self.assume_supported
 
     def with_limit(self, max_partitions: int | None) -> Stage:
         problem = dataclasses.replace(self.stage.problem, max_partitions=max_partitions)
@@ -88,7 +93,7 @@ def scene(target: Target, index: int, placement: Placement, *, assume_supported:
         builtin_lane=BUILTIN_LANE,
         xnnpack_lane=XNNPACK_LANE,
     )
-    return Scene(target, subgraph, ops, candidates, lanes, choices, stage)
+    return Scene(target, subgraph, ops, candidates, lanes, choices, stage, assume_supported)
 
 
 def _lanes(target: Target, candidates: Mapping[int, Sequence[Candidate]]) -> tuple[Lane, ...]:
