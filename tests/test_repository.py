@@ -15,7 +15,10 @@ BUDGET = {".py": 400, ".c": 300, ".h": 300}
 """Longest file by kind, in lines: longer ones do more than one thing."""
 COMMENTED = {".py": "#", ".toml": "#", ".sh": "#", ".c": "//", ".h": "//", ".proto": "//"}
 GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
-MACHINE_PATH = re.compile(r"(?<![\w.~<-])/(?:root|work|mnt|Users|home/(?!user|\$|<))[/\w]|(?:\.\./)+shared\b")
+SYSTEM = "bin|dev|etc|lib|path/to|proc|sys|usr"
+"""Folders that every Linux machine has, and the one that stands for any."""
+ABSOLUTE = re.compile(rf"(?<![\w./~<>*)\]}}%$:-])/(?:(?!(?:{SYSTEM})\b)\w[\w.-]*/\w|(?:home|root|tmp)\b)[\w./-]*")
+OUTSIDE = re.compile(r"(?<![\w/.])(?:\.\./)+\w[\w./-]*")
 MARKERS = re.compile(r"\b(?:" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK")) + r")\b")
 
 
@@ -59,9 +62,31 @@ def test_source_starts_with_its_licence(suffix: str) -> None:
     assert not [str(path) for path, head in heads.items() if wanted not in head]
 
 
+def _foreign(text: str, folder: Path) -> list[str]:
+    """Paths in ``text`` that only one machine has: absolute ones, and those that lead from ``folder`` out of here."""
+    outside = (match[0] for match in OUTSIDE.finditer(text))
+    return [match[0] for match in ABSOLUTE.finditer(text)] + [
+        path for path in outside if not (folder / path).resolve().is_relative_to(ROOT)
+    ]
+
+
 def test_no_path_of_one_machine() -> None:
-    found = {path: MACHINE_PATH.search(path.read_text()) for path in TEXTS if path != Path(__file__)}
-    assert not {str(path): match[0] for path, match in found.items() if match}
+    found = {str(path): _foreign(path.read_text(), path.parent) for path in TEXTS}
+    assert not {path: paths for path, paths in found.items() if paths}
+
+
+@pytest.mark.parametrize("parts", [("home", "me"), ("root",), ("tmp", "x"), ("data", "models", "a.tflite")])
+def test_paths_of_one_machine_are_found(parts: tuple[str, ...]) -> None:
+    path = "/" + "/".join(parts)
+    assert _foreign(f'open("{path}")', ROOT) == [path]
+    assert _foreign(f"see {path}, please", ROOT) == [path]
+    assert _foreign("/".join(("..", *parts)), ROOT)
+    assert not _foreign("/".join(("..", *parts)), ROOT / "docs")
+
+
+@pytest.mark.parametrize("text", ["/proc/self/maps", "/path/to/python", "https://a.b/home/c", "a/b/c", "64 / 2"])
+def test_other_slashes_are_not(text: str) -> None:
+    assert not _foreign(text, ROOT)
 
 
 def test_nothing_is_left_to_do() -> None:

@@ -49,9 +49,7 @@ def partition(
     profile = board if isinstance(board, Board) else load_board(board)
     census = runtime if isinstance(runtime, Runtime) else find_runtime(runtime, profile.default_runtime)
     request = planning.Request(runtime=census, **options)
-    return planning.partition(
-        graph, profile, request, printable(label), profile.name if isinstance(board, Board) else board
-    )
+    return planning.partition(graph, profile, request, printable(label))
 
 
 def planned_model(plan: Plan, model: Graph) -> Graph:

@@ -3,23 +3,32 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
+import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+import msgspec
+
+from edgedeploy.planview import claimed_partitions
 from edgedeploy.text import printable, size
 from edgedeploy_partitioner import edp
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.plan import Plan, to_json
 from edgedeploy_partitioner.plan import Value as JsonValue
+from edgedeploy_profiles import load_backend
 
-SCHEMA = "edgedeploy.bundle/1"
 MANIFEST = "manifest.json"
-LIBRARY = "libedgedeploy.so"
+OWN_DELEGATE, OWN_LIBRARY = "edgedeploy", "libedgedeploy.so"
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+"""Of ``linux/fcntl.h`` and ``linux/fs.h``."""
 UNRUNNABLE = ("no_runtime_kernel", "runtime_rejects")
 """Warnings of a plan whose model the runtime will not load."""
 
@@ -40,7 +49,7 @@ class Runtime(JsonValue, frozen=True):
 class Manifest(JsonValue, frozen=True):
     """``op_index_map[subgraph][given] = [shipped, ...]``, null when the shipped model has the same ops."""
 
-    schema: str
+    schema: Literal["edgedeploy.bundle/1"]
     files: tuple[File, ...]
     model_sha256: str
     plan_sha256: str
@@ -69,7 +78,7 @@ def contents(plan: Plan, model: bytes | memoryview) -> tuple[Manifest, dict[str,
     }
     missing = missing_files(plan)
     manifest = Manifest(
-        schema=SCHEMA,
+        schema="edgedeploy.bundle/1",
         files=tuple(File(path, _sha256(data), len(data), role) for path, (role, data) in files.items()),
         model_sha256=_sha256(model),
         plan_sha256=_sha256(plan_json),
@@ -82,18 +91,35 @@ def contents(plan: Plan, model: bytes | memoryview) -> tuple[Manifest, dict[str,
 
 
 def missing_files(plan: Plan) -> tuple[str, ...]:
-    """What a later step must add before the bundle runs: the delegate's library and the NPU's compiled parts."""
-    if all(p.delegate == edp.XNNPACK for p in plan.partitions):
-        return ()
-    return (LIBRARY, *(f"segment-{s.id}.rknn" for s in plan.segments if s.backend == "rknn"))
+    """What a later step must add before the bundle runs: the delegates' libraries and the NPU's compiled parts."""
+    return tuple(dict.fromkeys((*_libraries(plan), *_artifacts(plan))))
+
+
+def _libraries(plan: Plan) -> Iterator[str]:
+    """The delegates to load. What ``libedgedeploy.so`` loads in turn is the board's own software."""
+    backend_of = {s.partition: s.backend for s in plan.segments}
+    library_of = {b.name: b.library for b in plan.backends}
+    for partition in claimed_partitions(plan):
+        own = partition.delegate == OWN_DELEGATE
+        if library := OWN_LIBRARY if own else library_of.get(backend_of.get(partition.id, "")):
+            yield library
+
+
+def _artifacts(plan: Plan) -> Iterator[str]:
+    """The compiled segments of the back ends with a support table that says it compiles."""
+    ending = {name: load_backend(name).artifact for name in plan.inputs.tables}
+    return (f"segment-{s.id}{ending[s.backend]}" for s in plan.segments if ending.get(s.backend))
 
 
 def write_bundle(plan: Plan, model: bytes | memoryview, folder: str | os.PathLike[str], *, overwrite: bool) -> Written:
-    """Write the bundle to ``folder``, atomically: a neighbour folder is filled, synced and renamed into place.
+    """Write the bundle to ``folder``: a hidden neighbour folder is filled, its files synced, and then takes its place.
 
-    A folder that already holds this very bundle is left alone; anything else there is replaced only if it is a bundle
-    or empty, and ``overwrite`` is given. Raises InputError, OSError; whatever happens, ``folder`` is what it was or
-    the whole bundle.
+    A folder that already holds this very bundle is left alone; anything else there is replaced only if it is empty, or
+    a bundle with no other files and ``overwrite`` is given. Raises InputError, OSError.
+
+    ``folder`` is what it was or the whole bundle at every moment, a kill included, which may leave the neighbour
+    behind. Where the system cannot exchange two folders (not Linux, some network file systems), a bundle is replaced
+    by two renames: an exception between them is undone, a kill between them leaves the old bundle in the neighbour.
     """
     target = Path(folder)
     manifest, files = contents(plan, model)
@@ -120,17 +146,36 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
         raise InputError(f"-o {shown}: it exists and is not a folder")
     if not target.exists() or not any(target.iterdir()):
         return
-    if not (target / MANIFEST).is_file():
+    listed = _listed(target)
+    if listed is None:
         raise InputError(f"-o {shown}: the folder holds something that is not a bundle")
+    if others := sorted(_files(target) - listed):
+        raise InputError(f"-o {shown}: the folder also holds {printable(others[0])}, which is not of the bundle there")
     if not overwrite:
         raise InputError(f"-o {shown}: another bundle is there; --overwrite replaces it")
+
+
+def _listed(folder: Path) -> set[str] | None:
+    """The files of the bundle that ``folder`` says it is; None if it does not say so."""
+    file = folder / MANIFEST
+    if not file.is_file():
+        return None
+    try:
+        manifest = msgspec.convert(json.loads(file.read_bytes()), type=Manifest, strict=True)
+    except (ValueError, RecursionError):
+        return None
+    return {MANIFEST, *(entry.path for entry in manifest.files)}
+
+
+def _files(folder: Path) -> set[str]:
+    """All that is not a folder, by its path in ``folder``; links are not followed."""
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_symlink() or not p.is_dir()}
 
 
 def _holds(folder: Path, files: dict[str, bytes | memoryview]) -> bool:
     """Whether ``folder`` has exactly these files with exactly these bytes."""
     try:
-        there = {str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir()}
-        return there == set(files) and all(_same(folder / path, data) for path, data in files.items())
+        return _files(folder) == set(files) and all(_same(folder / path, data) for path, data in files.items())
     except OSError:
         return False
 
@@ -149,7 +194,9 @@ def _put(folder: Path, files: dict[str, bytes | memoryview]) -> None:
 
 
 def _swap(new: Path, target: Path, old: Path) -> None:
-    """Rename ``new`` to ``target``; what was there goes to ``old`` and comes back if that fails."""
+    """Put ``new`` at ``target``; what was there ends at ``new`` or ``old``."""
+    if target.exists() and _exchange(new, target):
+        return
     try:
         if target.exists():
             target.rename(old)
@@ -158,6 +205,19 @@ def _swap(new: Path, target: Path, old: Path) -> None:
         if old.exists() and not target.exists():
             old.rename(target)
         raise
+
+
+def _exchange(a: Path, b: Path) -> bool:
+    """Exchange two folders in one step (renameat2 of Linux); False where the system or the file system cannot."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    if renameat2(AT_FDCWD, os.fsencode(a), AT_FDCWD, os.fsencode(b), RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+        return False
+    raise OSError(code, os.strerror(code), str(b))
 
 
 def _clearer(error: OSError, target: Path, files: dict[str, bytes | memoryview]) -> Exception:

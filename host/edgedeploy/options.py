@@ -70,7 +70,7 @@ XnnpackMode = Annotated[
     Xnnpack,
     typer.Option(
         "--xnnpack",
-        help="XNNPACK: as the runtime does it by itself, never, or switched on where the runtime does not by itself.",
+        help="XNNPACK as the runtime uses it by itself, never, or turned on where the runtime does not by itself.",
     ),
 ]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="[default: the size of --cpus]")]

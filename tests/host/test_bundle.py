@@ -6,15 +6,19 @@ import hashlib
 import json
 import os
 import resource
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+import edgedeploy_profiles
 from edgedeploy import bundle
 from edgedeploy_partitioner import edp
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.plan import Plan, Warn, from_json
+from edgedeploy_partitioner.plan import BackendUse, Plan, Warn, from_json, to_json
 from support.plans import sample
 
 MODEL = bytes(range(256)) * 8
@@ -52,6 +56,30 @@ def test_claims_need_the_library_and_the_compiled_parts() -> None:
     manifest, _ = bundle.contents(_plan(), MODEL)
     assert manifest.missing == ("libedgedeploy.so", "segment-0.rknn", "segment-2.rknn")
     assert not manifest.runnable
+
+
+def test_a_stock_delegate_needs_the_library_of_its_back_end() -> None:
+    plan = _plan("rknn", "xnnpack", "rknn")
+    stock = replace(
+        plan,
+        inputs=replace(plan.inputs, tables={}),
+        backends=(BackendUse("teflon", "libteflon.so", {}, None), BackendUse("cpu", None, {}, None)),
+        segments=tuple(replace(s, backend="teflon" if s.backend == "rknn" else "cpu") for s in plan.segments),
+        partitions=tuple(replace(p, delegate=p.delegate.replace("edgedeploy", "teflon")) for p in plan.partitions),
+    )
+    assert bundle.missing_files(stock) == ("libteflon.so",)
+
+
+@pytest.mark.parametrize(("artifact", "files"), [(".hef", ("segment-0.hef",)), ("", ())])
+def test_the_table_says_what_a_compiled_segment_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, artifact: str, files: tuple[str, ...]
+) -> None:
+    own = Path(edgedeploy_profiles.__file__).parent / "backends" / "rknn.toml"
+    table = tmp_path / "edgedeploy" / "backends" / "rknn.toml"
+    table.parent.mkdir(parents=True)
+    table.write_text(own.read_text().replace('artifact = ".rknn"', f'artifact = "{artifact}"'))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert bundle.missing_files(_plan("rknn")) == ("libedgedeploy.so", *files)
 
 
 def test_a_plan_that_claims_nothing_runs_as_it_is() -> None:
@@ -105,6 +133,50 @@ def test_what_is_not_a_bundle_is_never_replaced(tmp_path: Path, overwrite: bool)
     assert _snapshot(tmp_path) == {"precious/thesis.txt": b"all of it", "file": b"x"}
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        pytest.param('{"manifest_version": 3, "name": "extension"}', id="extension"),
+        pytest.param("[" * 100_000, id="deep"),
+        pytest.param("\xff", id="not text"),
+        pytest.param("", id="empty"),
+        pytest.param("[]", id="list"),
+    ],
+)
+def test_a_manifest_of_something_else_is_no_bundle(tmp_path: Path, overwrite: bool, manifest: str) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "app.js").write_text("all of it")
+    (tmp_path / "manifest.json").write_text(manifest, "latin-1")
+    before = _snapshot(tmp_path)
+    with pytest.raises(InputError, match="not a bundle"):
+        bundle.write_bundle(_plan(), MODEL, tmp_path, overwrite=overwrite)
+    assert _snapshot(tmp_path) == before
+
+
+def test_a_manifest_of_another_schema_is_no_bundle(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    manifest = bundle.write_bundle(_plan(), MODEL, out, overwrite=False).manifest
+    (out / "manifest.json").write_bytes(to_json(manifest).replace(b"edgedeploy.bundle/1", b"edgedeploy.bundle/2"))
+    with pytest.raises(InputError, match="not a bundle"):
+        bundle.write_bundle(_plan("rknn"), MODEL, out, overwrite=True)
+
+
+@pytest.mark.parametrize("other", ["notes.txt", "src/app.js", "link"])
+def test_a_bundle_with_other_files_in_it_is_never_replaced(tmp_path: Path, other: str) -> None:
+    out = tmp_path / "out"
+    bundle.write_bundle(_plan(), MODEL, out, overwrite=False)
+    (out / other).parent.mkdir(exist_ok=True)
+    if other == "link":
+        (out / other).symlink_to(tmp_path, target_is_directory=True)
+    else:
+        (out / other).write_text("mine")
+    before = _snapshot(out)
+    with pytest.raises(InputError, match=f"also holds {other}"):
+        bundle.write_bundle(_plan("rknn"), MODEL, out, overwrite=True)
+    assert _snapshot(out) == before
+
+
 def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     bundle.write_bundle(_plan(), MODEL, tmp_path / "out", overwrite=False)
@@ -119,6 +191,11 @@ def _full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def _cannot_exchange(*_: object) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("exchange", [False, True])
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("call", ["os.fsync", "pathlib.Path.rename"])
 @pytest.mark.parametrize(("failure", "error"), [(_interrupted, KeyboardInterrupt), (_full, InputError)])
@@ -126,6 +203,7 @@ def _full(*_: object) -> None:
 def test_it_is_whole_or_not_there(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    exchange: bool,
     existing: bool,
     call: str,
     failure: object,
@@ -137,6 +215,8 @@ def test_it_is_whole_or_not_there(
     if existing:
         bundle.write_bundle(_plan("rknn"), MODEL, out, overwrite=False)
     before = _snapshot(tmp_path)
+    if not exchange:
+        monkeypatch.setattr(bundle, "_exchange", _cannot_exchange)
     done, real = [0], {"os.fsync": os.fsync, "pathlib.Path.rename": Path.rename}[call]
 
     def failing(*arguments: object) -> object:
@@ -158,6 +238,49 @@ def test_it_is_whole_or_not_there(
     else:
         assert from_json(_snapshot(out)["plan.json"]) == _plan()
     assert [p.name for p in tmp_path.iterdir()] == (["out"] if existing or not failed else [])
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from edgedeploy import bundle
+from edgedeploy_partitioner.plan import from_json
+
+def killed(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+target = Path(sys.argv[1])
+exchange = bundle._exchange
+bundle._exchange = lambda *both: exchange(*both) and killed()
+Path.rename = killed
+bundle.write_bundle(from_json(sys.stdin.buffer.read()), bytes(range(256)) * 8, target, overwrite=True)
+"""
+
+
+def test_a_kill_never_leaves_neither(tmp_path: Path) -> None:
+    """Killed right after the exchange: the new bundle is there, whole, and the old one still beside it."""
+    out, probe = tmp_path / "out", (tmp_path / "a", tmp_path / "b")
+    for folder in probe:
+        folder.mkdir()
+    if not bundle._exchange(*probe):
+        pytest.skip("this system cannot exchange folders")
+    for folder in probe:
+        folder.rmdir()
+    bundle.write_bundle(_plan("rknn"), MODEL, out, overwrite=False)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(out)], input=to_json(_plan()), capture_output=True, check=False, timeout=60
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert set(_snapshot(out)) == FILES
+    assert from_json(_snapshot(out)["plan.json"]) == _plan()
+    [left] = (p for p in tmp_path.iterdir() if p != out)
+    assert left.name.startswith(".out.")
+    assert from_json((left / "new" / "plan.json").read_bytes()) == _plan("rknn")
+
+
+def test_an_exchange_that_fails_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        bundle._exchange(tmp_path / "a", tmp_path / "b")
 
 
 def test_a_full_disk_says_how_much_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

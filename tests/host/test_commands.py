@@ -14,6 +14,7 @@ from edgedeploy import api
 from edgedeploy.__main__ import main
 from edgedeploy.bundle import MANIFEST
 from edgedeploy_partitioner import edp
+from edgedeploy_partitioner.model.build import Model
 from edgedeploy_partitioner.plan import from_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,12 +85,19 @@ def test_options_reach_the_plan(shell: Shell) -> None:
         *("--force", "0=cpu", "--forbid", "SOFTMAX=rknn", "--assume-unknown", "supported"),
     )
     inputs = plan["inputs"]
-    assert inputs["runtime"] == {"name": "ai-edge-litert", "version": "2.3.0", "xnnpack": "off"}
+    runtime = {"name": "ai-edge-litert", "version": "2.3.0", "xnnpack": "off"}
+    assert inputs["runtime"] == {"sha256": inputs["runtime"]["sha256"], **runtime}
     assert inputs["options"] == {
         "threads": 2, "cpus": "0,1,2,3", "memory_limit_bytes": 2**30, "max_partitions": 3, "force": ["0=cpu"],
         "forbid": ["SOFTMAX=rknn"], "assume_unknown": "supported", "signature": None, "input_shapes": {},
     }  # fmt: skip
     assert shell.json("partition", UNET, "--board", "rk3588", "--npu", "none")["inputs"]["board"]["stack"] is None
+
+
+def test_xnnpack_that_is_on_cannot_be_switched_on(shell: Shell) -> None:
+    code, out, err = shell("partition", TINY, "--board", "rpi5", "--xnnpack", "switch")
+    assert (code, out) == (2, "")
+    assert "applies XNNPACK by itself" in err
 
 
 def test_a_wish_is_the_reason(shell: Shell) -> None:
@@ -226,6 +234,23 @@ def test_explain_gives_every_verdict_with_its_source(shell: Shell) -> None:
     assert [op["index"] for op in found["ops"]] == [0, 1, 2]
     assert all(c["source"] for op in found["ops"] for c in op["candidates"] if c["backend"] == "rknn")
     assert shell("explain", CUSTOM, "--board", "rk3588", "--op", "3")[0] == 2
+
+
+def test_an_op_index_is_of_the_signature(shell: Shell, tmp_path: Path) -> None:
+    model = Model()
+    for key, code in (("encode", "RELU"), ("decode", "TANH")):
+        g = model.subgraph(key)
+        x = g.input((1, 4))
+        y = g.apply(code, [x], (1, 4))
+        g.outputs(y)
+        model.signature(key, {"x": x}, {"y": y}, g.index)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model.build())
+    arguments = ("explain", path, "--board", "rpi5", "--signature", "decode", "--op")
+    assert [op["op"] for op in shell.json(*arguments, "0")["ops"]] == ["TANH"]
+    assert [op["op"] for op in shell.json(*arguments, "0:0")["ops"]] == ["RELU"]
+    assert "op 0 TANH" in shell(*arguments, "0")[1]
+    assert "op 0:0 RELU" in shell(*arguments, "0:0")[1]
 
 
 def test_inspect_counts_what_the_ops_do(shell: Shell) -> None:

@@ -12,7 +12,8 @@ def command(
     model: o.Model,
     board: o.BoardName,
     op: Annotated[
-        str | None, typer.Option("--op", metavar="N", help="Only this op: an index (of the main subgraph) or subgraph:index.")
+        str | None,
+        typer.Option("--op", metavar="N", help="Only this op: an index of the main subgraph, or subgraph:index."),
     ] = None,
     npu: o.Npu = None,
     runtime: o.RuntimeName = None,

@@ -68,10 +68,8 @@ def dearest_fallback(plan: Plan) -> str | None:
     share = op.predicted_ns / max(1, plan.predicted.latency_ns)
     if share < 0.1:
         return None
-    return (
-        f"op {op_label(plan, (op.subgraph, op.index))} {op.custom_code or op.op} alone is {share:.0%} of the time on the CPU; "
-        "replacing it in the model gains most"
-    )
+    named = f"op {op_label(plan, (op.subgraph, op.index))} {op.custom_code or op.op}"
+    return f"{named} alone is {share:.0%} of the time on the CPU; replacing it in the model gains most"
 
 
 RULES: tuple[Callable[[Plan], str | None], ...] = (cpu_wins, quantise, static_shape, dearest_fallback, probe_unknowns)
