@@ -9,6 +9,10 @@ or in three steps, the middle one on the machine in question, which needs only t
     python -m edgedeploy_agent.inspector --batch 200 < models.jsonl > answers.jsonl
     python tools/xnnpack_census.py table models.jsonl answers.jsonl --name N --version V --taken-on TEXT --out FILE
 
+For an existing table only the kernels, with or without XNNPACK, can be taken anew:
+
+    python tools/xnnpack_census.py kernels --out FILE
+
 The table generalises what was seen (see ``census_learn.py``) and is written only if it gives back every observation.
 """
 
@@ -21,10 +25,12 @@ import json
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -42,6 +48,8 @@ _PER_KEY = 2  # models with the same key, to see whether they are treated alike
 _PAIRS = 100  # random pairs of variations of the first base case of an op and types
 _OF_OTHERS = 15  # variations, and pairs, of its further base cases
 _SHOWN = 40
+# How TFLite says that it has no kernel, or none of that version. Any other complaint is of a kernel that is there.
+_NO_KERNEL = re.compile(r"Didn't find op for builtin|unresolved custom op|builtin_code out of range")
 
 
 def models() -> Iterator[dict[str, Any]]:
@@ -49,6 +57,10 @@ def models() -> Iterator[dict[str, Any]]:
     yield from op_requests(_cases(random.Random(0)))
     for rule, model in rule_models().items():
         yield {**_request("rule", model), "rule": rule}
+    yield from kernel_requests()
+
+
+def kernel_requests() -> Iterator[dict[str, Any]]:
     for name, version, model in kernel_models():
         yield {**_request("kernel", model), "name": name, "version": version, "xnnpack": False}
 
@@ -147,23 +159,32 @@ def table(asked: list[tuple[dict[str, Any], dict[str, Any]]], name: str, version
         print(f"  {observation.verdict}: {observation.label} {observation.key}", file=sys.stderr)
     if lost:
         sys.exit("the keys do not tell apart what XNNPACK does; add a feature to census_key.py")
-    kernels: dict[str, int] = {}
-    for request, answer in asked:
-        if request["about"] == "kernel" and _has_kernel(answer):
-            kernels[request["name"]] = max(kernels.get(request["name"], 0), request["version"])
     rules = {r["rule"]: RULES[r["rule"]](a) for r, a in asked if r["about"] == "rule"}
-    return _toml((name, version, taken_on), seen, kernels, rules) + "\n" + toml_rows(rows)
+    runtime = name, version, f"{taken_on}, {len(seen)} single-op models"
+    return _toml(runtime, {s.key.op for s in seen}, _kernels(asked), rules) + "\n" + toml_rows(rows)
 
 
-def _has_kernel(answer: Mapping[str, Any]) -> bool:
-    """The model loaded, or got far enough to end the process."""
-    loaded = "subgraphs" in answer or "signal" in answer
-    return loaded and "unresolved custom op" not in answer.get("refusal", "")
+def with_kernels(text: str, asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
+    """The profile ``text`` with the kernels taken anew."""
+    old = tomllib.loads(text)
+    rules = {rule: (old | old["graph_rules"])[rule] for rule in RULES}
+    runtime = old["name"], old["version"], old["taken_on"]
+    return _toml(runtime, set(old["tried"]), _kernels(asked), rules) + "\n" + text[text.index("[[census]]") :]
+
+
+def _kernels(asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, int]:
+    """The newest version of each op that the runtime has a kernel for."""
+    found: dict[str, int] = {}
+    for request, answer in asked:
+        if request["about"] == "kernel" and not _NO_KERNEL.search(answer.get("refusal", "")):
+            found[request["name"]] = max(found.get(request["name"], 0), request["version"])
+    return found
 
 
 def _toml(
-    runtime: tuple[str, str, str], seen: Sequence[Observation], kernels: Mapping[str, int], rules: dict[str, bool]
+    runtime: tuple[str, str, str], seen: Collection[str], kernels: Mapping[str, int], rules: dict[str, bool]
 ) -> str:
+    """``seen`` are the ops that XNNPACK was asked about."""
     name, version, taken_on = runtime
     builtin = {k: v for k, v in sorted(kernels.items()) if k.isupper()}
     lines = [
@@ -173,11 +194,11 @@ def _toml(
         f'name = "{name}"',
         f'version = "{version}"',
         f"xnnpack_default = {str(rules.pop('xnnpack_default')).lower()}",
-        f'taken_on = "{taken_on}, {len(seen)} single-op models"',
+        f'taken_on = "{taken_on}"',
         'source = "census"',
         f"builtin_kernels = {toml_list(builtin)}",
         f"custom_kernels = {toml_list(sorted(set(kernels) - set(builtin)))}",
-        f"tried = {toml_list(sorted({s.key.op for s in seen} | set(builtin)))}",
+        f"tried = {toml_list(sorted({*seen, *builtin}))}",
         "",
         "[sources]",
         f'census = "claims read from {name} {version} itself through the delegate interface"',
@@ -211,12 +232,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("models").add_argument("models", type=Path)
-    here, of = verbs.add_parser("here"), verbs.add_parser("table")
+    here, kernels, of = (verbs.add_parser(verb) for verb in ("here", "kernels", "table"))
     of.add_argument("models", type=Path)
     of.add_argument("answers", type=Path)
     for option in ("--name", "--version", "--taken-on"):
         of.add_argument(option, required=True)
-    for verb in (here, of):
+    for verb in (here, kernels, of):
         verb.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     if args.verb == "models":
@@ -224,6 +245,9 @@ def main() -> None:
     elif args.verb == "table":
         asked = list(zip(_lines(args.models), _lines(args.answers), strict=True))
         args.out.write_text(table(asked, args.name, args.version, args.taken_on))
+    elif args.verb == "kernels":
+        asked_here = list(kernel_requests())
+        args.out.write_text(with_kernels(args.out.read_text(), zip(asked_here, answers(asked_here), strict=True)))
     else:
         asked_here = list(models())
         name, machine = "ai-edge-litert", f"{platform.machine()} Linux"

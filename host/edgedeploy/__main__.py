@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 INTERRUPTED = 130
 BUG = 70
@@ -42,6 +42,8 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
 
     if isinstance(error, PipeClosed | BrokenPipeError):
         return PIPE_CLOSED
+    if isinstance(error, ImportError) and any(isinstance(each, KeyboardInterrupt) for each in _causes(error)):
+        return INTERRUPTED  # some libraries turn any failure of their own imports into an ImportError
     code = getattr(error, "exit_code", None)
     if hasattr(error, "format_message"):  # the option parser's own errors, whatever module they live in
         command = getattr(getattr(error, "ctx", None), "command_path", "edgedeploy")
@@ -58,12 +60,20 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
         say("error: not enough memory on this machine")
         return 2
     if verbose(arguments):
+        import contextlib
         import traceback
 
-        traceback.print_exception(error)
+        with contextlib.suppress(OSError):
+            traceback.print_exception(error)
     hint = "" if verbose(arguments) else "; 'edgedeploy -v ...' shows where"
     say(f"error: this is a bug in edgedeploy, please report it: {type(error).__name__}: {error}{hint}")
     return BUG
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def verbose(arguments: Sequence[str]) -> bool:

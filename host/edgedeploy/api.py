@@ -22,8 +22,8 @@ from edgedeploy_partitioner.model.patch import with_shapes_written
 from edgedeploy_partitioner.model.read import read_model as read_model
 from edgedeploy_partitioner.model.shapes import with_input_shapes as with_input_shapes
 from edgedeploy_partitioner.plan import Plan, from_json
+from edgedeploy_profiles import ProfileError, load_runtime
 from edgedeploy_profiles import load_board as load_board
-from edgedeploy_profiles import load_runtime
 from edgedeploy_profiles.schema import Board, Runtime
 
 DEFAULT_RUNTIME = "ai-edge-litert==2.3.0"
@@ -65,11 +65,11 @@ def shipped_model(plan: Plan, model: Graph) -> bytes | memoryview:
     return with_shapes_written(model.source, planned_model(plan, model))
 
 
-def attempt(model: Graph, board: str, **options: Any) -> Plan | PlanningError:
-    """:func:`partition`, with a model that the board cannot take as a value: the others may still be planned."""
+def attempt(model: Graph, board: str, **options: Any) -> Plan | PlanningError | ProfileError:
+    """:func:`partition`, with a board that is wrong or cannot take the model as a value: plan for the others."""
     try:
         return partition(model, board, **options)
-    except PlanningError as error:
+    except (PlanningError, ProfileError) as error:
         return error
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 
 import msgspec
 
-from edgedeploy.planview import claimed_partitions
+from edgedeploy.planview import claimed_partitions, unrunnable
 from edgedeploy.text import printable, size
 from edgedeploy_partitioner import edp
 from edgedeploy_partitioner.errors import InputError
@@ -27,10 +27,10 @@ from edgedeploy_profiles import load_backend
 
 MANIFEST = "manifest.json"
 OWN_DELEGATE, OWN_LIBRARY = "edgedeploy", "libedgedeploy.so"
+LONGEST_PREFIX = 40
+"""Characters of the folder's name that the temporary one beside it has, so that no longest name is too long."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Of ``linux/fcntl.h`` and ``linux/fs.h``."""
-UNRUNNABLE = ("no_runtime_kernel", "runtime_rejects")
-"""Warnings of a plan whose model the runtime will not load."""
 
 
 class File(JsonValue, frozen=True):
@@ -84,15 +84,15 @@ def contents(plan: Plan, model: bytes | memoryview) -> tuple[Manifest, dict[str,
         plan_sha256=_sha256(plan_json),
         runtime=Runtime(plan.inputs.runtime.name, plan.inputs.runtime.version, plan.inputs.runtime.xnnpack),
         op_index_map=None,
-        runnable=not missing and not any(w.code in UNRUNNABLE for w in plan.warnings),
+        runnable=not missing,
         missing=missing,
     )
     return manifest, {path: data for path, (_, data) in files.items()}
 
 
 def missing_files(plan: Plan) -> tuple[str, ...]:
-    """What a later step must add before the bundle runs: the delegates' libraries and the NPU's compiled parts."""
-    return tuple(dict.fromkeys((*_libraries(plan), *_artifacts(plan))))
+    """What must be added before the bundle runs: delegates' libraries, the NPU's compiled parts, the CPU's kernels."""
+    return tuple(dict.fromkeys((*_libraries(plan), *_artifacts(plan), *unrunnable(plan))))
 
 
 def _libraries(plan: Plan) -> Iterator[str]:
@@ -115,7 +115,7 @@ def write_bundle(plan: Plan, model: bytes | memoryview, folder: str | os.PathLik
     """Write the bundle to ``folder``: a hidden neighbour folder is filled, its files synced, and then takes its place.
 
     A folder that already holds this very bundle is left alone; anything else there is replaced only if it is empty, or
-    a bundle with no other files and ``overwrite`` is given. Raises InputError, OSError.
+    a bundle with no other files and ``overwrite`` is given. Raises InputError.
 
     ``folder`` is what it was or the whole bundle at every moment, a kill included, which may leave the neighbour
     behind. Where the system cannot exchange two folders (not Linux, some network file systems), a bundle is replaced
@@ -124,12 +124,14 @@ def write_bundle(plan: Plan, model: bytes | memoryview, folder: str | os.PathLik
     target = Path(folder)
     manifest, files = contents(plan, model)
     whole = {**files, MANIFEST: to_json(manifest)}
+    if target.name in ("", ".."):
+        raise InputError(f"-o {target}: give the bundle a folder of its own, for example -o bundle")
     if _holds(target, whole):
         return Written(target, manifest, changed=False)
-    _check_replaceable(target, overwrite)
     try:
+        _check_replaceable(target, overwrite)
         with tempfile.TemporaryDirectory(
-            prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True
+            prefix=f".{target.name[:LONGEST_PREFIX]}.", dir=target.parent, ignore_cleanup_errors=True
         ) as work:
             _put(Path(work, "new"), whole)
             _swap(Path(work, "new"), target, Path(work, "old"))
@@ -157,14 +159,19 @@ def _check_replaceable(target: Path, overwrite: bool) -> None:
 
 def _listed(folder: Path) -> set[str] | None:
     """The files of the bundle that ``folder`` says it is; None if it does not say so."""
+    manifest = read_manifest(folder)
+    return {MANIFEST, *(entry.path for entry in manifest.files)} if manifest else None
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """What ``folder`` says it holds; None if it does not say so in this schema."""
     file = folder / MANIFEST
     if not file.is_file():
         return None
     try:
-        manifest = msgspec.convert(json.loads(file.read_bytes()), type=Manifest, strict=True)
+        return msgspec.convert(json.loads(file.read_bytes()), type=Manifest, strict=True)
     except (ValueError, RecursionError):
         return None
-    return {MANIFEST, *(entry.path for entry in manifest.files)}
 
 
 def _files(folder: Path) -> set[str]:
@@ -220,12 +227,13 @@ def _exchange(a: Path, b: Path) -> bool:
     raise OSError(code, os.strerror(code), str(b))
 
 
-def _clearer(error: OSError, target: Path, files: dict[str, bytes | memoryview]) -> Exception:
-    if error.errno != errno.ENOSPC:
-        return error
-    need = sum(len(data) for data in files.values())
-    free = shutil.disk_usage(target.parent).free
-    return InputError(f"-o {printable(str(target))}: no space left there: need {size(need)}, free {size(free)}")
+def _clearer(error: OSError, target: Path, files: dict[str, bytes | memoryview]) -> InputError:
+    """What the system said, with the folder that was asked for: its own words name no file or a temporary one."""
+    words = (error.strerror or str(error)).lower()
+    if error.errno == errno.ENOSPC:
+        need = sum(len(data) for data in files.values())
+        words = f"no space left there: need {size(need)}, free {size(shutil.disk_usage(target.parent).free)}"
+    return InputError(f"-o {target}: {words}")
 
 
 def _sha256(data: bytes | memoryview) -> str:

@@ -22,9 +22,9 @@ def parse(text: str) -> Gate:
         return _fallback
     if text == "refused":
         return _refused
-    if word == "partitions" and number.isdecimal() and number.isascii():
+    if word == "partitions" and number.isdecimal() and number.isascii() and len(number) <= 9:
         return lambda plan: _partitions(plan, int(number))
-    raise InputError(f"--fail-on {text}: expected fallback, refused or partitions:N")
+    raise InputError(f"--fail-on {text[:80]}: expected fallback, refused or partitions:N")
 
 
 def failures(plan: Plan, gates: Sequence[Gate]) -> list[str]:

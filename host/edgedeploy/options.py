@@ -12,6 +12,9 @@ import typer
 
 from edgedeploy.text import parse_size
 
+MOST_DIGITS = 10
+"""Of a dimension, an int32 in the file."""
+
 
 class Xnnpack(StrEnum):
     default = "default"
@@ -41,12 +44,21 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, _, dims = text.rpartition("=")
-        if not name or not all(d.strip().isdecimal() and d.isascii() for d in dims.split(",")):
-            raise typer.BadParameter(f"{text!r} is not NAME=1,224,224,3")
+        if not name or not all(map(_is_dimension, dims.split(","))):
+            raise typer.BadParameter(f"{_short(text)!r} is not NAME=1,224,224,3")
         if name in shapes:
             raise typer.BadParameter(f"input {name!r} is given two shapes")
         shapes[name] = tuple(int(d) for d in dims.split(","))
     return shapes
+
+
+def _is_dimension(text: str) -> bool:
+    digits = text.strip()
+    return digits.isdecimal() and digits.isascii() and len(digits) <= MOST_DIGITS
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def parse_limit(text: str | None) -> int | None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from edgedeploy.text import printable
 
 Json = Mapping[str, Any] | Sequence[Any]
+
+ASCII = str.maketrans({"…": "...", "×": "x", "→": "->"})
+"""What a pipe gets for the signs in this program's own words; names from files stay as they are."""
 
 PIPE_CLOSED = 141
 """What a shell reports for a program that a closed pipe stopped (128 + SIGPIPE)."""
@@ -32,13 +37,18 @@ def emit(result: str | bytes) -> None:
             stream.flush()
             stream.buffer.write(result)
         else:
-            stream.write(result)
+            stream.write(result if stream.isatty() else result.translate(ASCII))
         stream.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # or the interpreter complains when it ends
+        _discard(stream)
         if isinstance(error, BrokenPipeError):
             raise PipeClosed from None
         raise
+
+
+def _discard(stream: TextIO) -> None:
+    """Send what is left in ``stream`` to nowhere, or the interpreter complains when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def emit_json(value: Json) -> None:
@@ -53,9 +63,30 @@ def json_bytes(value: Json) -> bytes:
 
 
 def say(message: str) -> None:
-    """One line on stderr."""
+    """One line on stderr; nothing if nobody can read it: what it is about decides the exit code."""
     if sys.stderr is not None:
-        print(f"edgedeploy: {printable(message)}", file=sys.stderr, flush=True)
+        try:
+            print(f"edgedeploy: {printable(message)}", file=sys.stderr, flush=True)
+        except OSError:
+            _discard(sys.stderr)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the program as an exception would, so that it cleans up; exit code 128 + signal."""
+
+    def stop(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    ending = (signal.SIGTERM, signal.SIGHUP)
+    caught = [each for each in ending if signal.getsignal(each) == signal.SIG_DFL]  # not what nohup ignores
+    for each in caught:
+        signal.signal(each, stop)
+    try:
+        yield
+    finally:
+        for each in caught:
+            signal.signal(each, signal.SIG_DFL)
 
 
 @contextmanager
@@ -67,5 +98,6 @@ def progress(doing: str, *, quiet: bool) -> Iterator[None]:
     from rich.console import Console
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(printable(doing))):
+    width, height = shutil.get_terminal_size()  # rich itself stumbles over COLUMNS=\u00b2
+    with Console(stderr=True, width=width, height=height).status(Text(printable(doing))):
         yield

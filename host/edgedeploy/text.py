@@ -71,10 +71,24 @@ def ranges(indices: Iterable[int], prefix: str = "") -> str:
     return ", ".join(f"{prefix}{a}" if a == b else f"{prefix}{a}-{b}" for a, b in runs)
 
 
-def brief_ranges(indices: Sequence[int], width: int | None, prefix: str = "") -> str:
-    """:func:`ranges`, or where that is wider than ``width`` only the ends: ``3..91``."""
-    whole = ranges(indices, prefix)
-    return whole if width is None or len(whole) <= width else f"{prefix}{min(indices)}..{max(indices)}"
+def brief_ranges(indices: Sequence[int], width: int | None, prefix: str = "", more: str = " +{}") -> str:
+    """:func:`ranges`, or where that is wider than ``width`` as many as fit and how many are left: ``1, 3-5 +14``."""
+    parts = ranges(indices, prefix).split(", ")
+    whole = ", ".join(parts)
+    if width is None or len(whole) <= width:
+        return whole
+    for shown in range(len(parts) - 1, 0, -1):
+        left = len(set(indices)) - sum(map(_length, parts[:shown]))
+        brief = ", ".join(parts[:shown]) + more.format(left)
+        if len(brief) <= width:
+            break
+    return brief if len(parts) > 1 else whole
+
+
+def _length(part: str) -> int:
+    """Of ``7`` or ``3-9``, with or without the subgraph before it."""
+    first, _, last = part.rpartition(":")[2].partition("-")
+    return int(last or first) - int(first) + 1
 
 
 def shape(dims: Iterable[int]) -> str:

@@ -111,7 +111,7 @@ def _reasons(before: Plan, after: Plan, old: OpEntry, new: OpEntry) -> Iterator[
     for place, a, b in pairs:
         verdicts = (a.verdict if a else "not offered", b.verdict if b else "not offered")
         if verdicts[0] != verdicts[1]:
-            reason = (b or a).reason if (b or a) else ""  # type: ignore[union-attr]
+            reason = b.reason if b else ""  # that of a verdict which is gone explains nothing
             yield "verdict", f"{_words(place)}: {verdicts[0]}, now {verdicts[1]}" + (f": {reason}" if reason else "")
     costs = [
         f"{_words(place)} {(b.predicted_ns - a.predicted_ns) / 1000:+.3f} us"

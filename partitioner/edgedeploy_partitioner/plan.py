@@ -8,6 +8,7 @@ so sums are exact on both sides. Tensors are ids, ops are indices in the file as
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -15,6 +16,10 @@ import msgspec
 from edgedeploy_partitioner.errors import InputError
 
 SCHEMA = "edgedeploy.plan/1"
+
+_BEYOND_INTEGERS = 2**63
+_MOST_NS = 2**53
+"""Up to here microseconds with three decimals are exact in JSON's numbers."""
 
 Status = Literal["supported", "refused", "unknown"]
 Provenance = Literal["measured", "calibrated", "analytical"]
@@ -281,17 +286,30 @@ def builtins(value: Value) -> Any:
 def from_json(data: bytes | str, where: str = "plan") -> Plan:
     """Read a plan. Raises :class:`InputError` naming the key that is missing, unknown or of the wrong type."""
     try:
-        raw = json.loads(data)
-        return msgspec.convert(_scale(raw, lambda us: round(us * 1000)), type=Plan, strict=True)
+        raw = json.loads(data, parse_int=_integer, parse_constant=float)
+        return msgspec.convert(_scale(raw, _nanoseconds), type=Plan, strict=True)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise InputError(f"{where}: not a plan of schema {SCHEMA}: {error}") from None
 
 
-def _scale(value: Any, convert: Any, key: str = "") -> Any:
+def _integer(digits: str) -> int:
+    value = int(digits)
+    if abs(value) >= _BEYOND_INTEGERS:
+        raise ValueError(f"a number of {len(digits)} digits is too large")
+    return value
+
+
+def _nanoseconds(us: float) -> int:
+    if not abs(us) * 1000 <= _MOST_NS:  # never true of nan
+        raise ValueError(f"{us:g} us is not a time")
+    return round(us * 1000)
+
+
+def _scale(value: Any, convert: Callable[[Any], Any], key: str = "") -> Any:
     if isinstance(value, dict):
         return {k: _scale(v, convert, str(k)) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_scale(v, convert) for v in value]
-    if key.endswith("_us") and value is not None:
+    if key.endswith("_us") and isinstance(value, int | float) and not isinstance(value, bool):
         return convert(value)
     return value

@@ -9,7 +9,6 @@ from edgedeploy_profiles.load import load_board as load_board
 from edgedeploy_profiles.load import load_core as load_core
 from edgedeploy_profiles.load import load_kernel_costs as load_kernel_costs
 from edgedeploy_profiles.load import load_runtime as load_runtime
-from edgedeploy_profiles.load import profile_sha256 as profile_sha256
 from edgedeploy_profiles.load import runtime_sha256 as runtime_sha256
 from edgedeploy_profiles.load import table_sha256 as table_sha256
 
@@ -22,7 +21,6 @@ __all__ = [
     "load_core",
     "load_kernel_costs",
     "load_runtime",
-    "profile_sha256",
     "runtime_sha256",
     "table_sha256",
 ]

@@ -11,6 +11,7 @@ import difflib
 import hashlib
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -22,9 +23,13 @@ import msgspec
 
 from edgedeploy_profiles import local
 from edgedeploy_profiles.errors import ProfileError
-from edgedeploy_profiles.schema import Backend, Board, Core, KernelCosts, Runtime, Value
+from edgedeploy_profiles.schema import RATE_SUFFIXES, Backend, Board, Core, KernelCosts, Quantity, Rate, Runtime, Value
 
 ASSUMED = "assumed:"
+_NO_SOURCE = f"expected a key of [sources] or '{ASSUMED} why', got {{!r}}"
+_MOST = 1e9  # of any quantity, and the least of one that others are divided by: no time overflows
+_LEAST_RATE = 1e-6
+_MOST_BYTES = 1 << 20
 _OWN = Path(str(resources.files("edgedeploy_profiles")))
 
 V = TypeVar("V", bound=Value)
@@ -83,12 +88,6 @@ def board_sha256(board: Board) -> str:
 def runtime_sha256(runtime: Runtime) -> str:
     """SHA-256 of what ``runtime`` says."""
     return _sha256(runtime)
-
-
-def profile_sha256(name_or_path: str | os.PathLike[str]) -> str:
-    """SHA-256 of what a board's profile, its cores' profiles and the CPU kernels' costs say (not of comments)."""
-    board = load_board(name_or_path)
-    return _sha256(board, *(load_core(cluster.core) for cluster in board.clusters), load_kernel_costs())
 
 
 def table_sha256(backend: str) -> str:
@@ -157,10 +156,20 @@ def _load(file: Path, kind: type[V]) -> V:
     return value
 
 
+def _read(file: Path) -> bytes:
+    """All of a regular file: not a pipe or device, which may never end."""
+    found = file.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise _wrong(file, "", "not a regular file")
+    if found.st_size > _MOST_BYTES:
+        raise _wrong(file, "", f"{found.st_size} bytes is too large for a profile")
+    return file.read_bytes()
+
+
 @cache
 def _parse(file: Path, kind: type[Value]) -> Value:
     try:
-        raw = tomllib.loads(file.read_bytes().decode())
+        raw = tomllib.loads(_read(file).decode())
     except OSError as error:
         raise _wrong(file, "", error.strerror or str(error)) from None
     except UnicodeDecodeError as error:
@@ -172,9 +181,16 @@ def _parse(file: Path, kind: type[Value]) -> Value:
     except (msgspec.ValidationError, RecursionError) as error:
         raise _wrong(file, *_where(str(error))) from None
     sources = raw.get("sources", {})
-    for path, source in _sources_used(value):
-        if source not in sources and not source.startswith(ASSUMED):
-            raise _wrong(file, path, f"expected a key of [sources] or '{ASSUMED} why', got {source!r}")
+    for path, part in _parts(value):
+        source = getattr(part, "source", None)
+        if isinstance(source, str) and source not in sources and not source.startswith(ASSUMED):
+            raise _wrong(file, f"{path}.source".lstrip("."), _NO_SOURCE.format(source))
+        if isinstance(part, Quantity):
+            is_rate = isinstance(part, Rate) or (path.startswith("stacks.") and path.endswith(RATE_SUFFIXES))
+            least = _LEAST_RATE if is_rate else 0
+            if not least <= part.lowest <= part.value <= part.highest <= _MOST:  # never true of nan
+                wanted = f"{least:g} <= low <= value <= high <= {_MOST:g}"
+                raise _wrong(file, path, f"expected {wanted}, got {part.low}, {part.value}, {part.high}")
     return value
 
 
@@ -188,12 +204,11 @@ def _where(message: str) -> tuple[str, str]:
     return path, problem[:1].lower() + problem[1:]
 
 
-def _sources_used(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """(key path, source) of everything in a profile that names one."""
+def _parts(value: Any, path: str = "") -> Iterator[tuple[str, Value]]:
+    """(key path, value) of a profile and every value in it."""
     if isinstance(value, Value):
+        yield path, value
         steps = [(f".{name}", getattr(value, name)) for name in value.__struct_fields__]
-        if isinstance(source := getattr(value, "source", None), str):
-            yield f"{path}.source", source
     elif isinstance(value, dict):
         steps = [(f".{key}", item) for key, item in value.items()]
     elif isinstance(value, tuple):
@@ -201,7 +216,7 @@ def _sources_used(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     else:
         return
     for step, item in steps:
-        yield from _sources_used(item, (path + step).lstrip("."))
+        yield from _parts(item, (path + step).lstrip("."))
 
 
 def _wrong(file: Path, where: str, problem: str) -> ProfileError:

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 import edgedeploy_profiles
-from edgedeploy import bundle
+from edgedeploy import bundle, output
 from edgedeploy_partitioner import edp
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.plan import BackendUse, Plan, Warn, from_json, to_json
@@ -283,6 +283,34 @@ def test_an_exchange_that_fails_says_so(tmp_path: Path) -> None:
         bundle._exchange(tmp_path / "a", tmp_path / "b")
 
 
+@pytest.mark.parametrize("folder", ["", ".", "..", "a/.."])
+def test_a_bundle_needs_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"-o .*folder of its own"):
+        bundle.write_bundle(_plan(), MODEL, folder, overwrite=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_longest_name_will_do_and_a_longer_one_is_told(tmp_path: Path) -> None:
+    assert bundle.write_bundle(_plan(), MODEL, tmp_path / ("n" * 255), overwrite=False).changed
+    with pytest.raises(InputError, match="-o .*/m{256}: file name too long"):
+        bundle.write_bundle(_plan(), MODEL, tmp_path / ("m" * 256), overwrite=False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_the_program_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: os.kill(os.getpid(), number))
+    with pytest.raises(SystemExit) as ended, output.stoppable():
+        bundle.write_bundle(_plan(), MODEL, tmp_path / "out", overwrite=False)
+    assert ended.value.code == 128 + number
+    assert not list(tmp_path.iterdir())
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
 def test_a_full_disk_says_how_much_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", _full)
     with pytest.raises(InputError, match=r"no space left there: need .* free"):
@@ -293,7 +321,7 @@ def test_a_write_that_really_fails_leaves_nothing(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(MODEL) - 1, hard))
     try:
-        with pytest.raises(OSError, match="large"):
+        with pytest.raises(InputError, match=r"-o .*/out: file too large"):
             bundle.write_bundle(_plan(), MODEL, tmp_path / "out", overwrite=False)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

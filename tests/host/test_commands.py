@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,38 @@ def test_a_board_that_cannot_take_the_model_does_not_stop_the_others(shell: Shel
     code, out, err = shell("partition", TINY, "--board", "rpi5", "--memory-limit", "1")
     assert (code, out) == (3, "")
     assert err.startswith("edgedeploy: error: ")
+
+
+def test_a_board_that_is_unknown_does_not_stop_the_others(shell: Shell) -> None:
+    code, out, err = shell("partition", TINY, "--board", "nope,rpi5", "--json")
+    assert code == 2
+    failed, planned = json.loads(out)
+    assert (failed["schema"], failed["board"], failed["exit_code"]) == ("edgedeploy.error/1", "nope", 2)
+    assert "no board 'nope'" in failed["error"]
+    assert planned["inputs"]["board"]["name"] == "rpi5"
+    assert err.count("\n") == 1
+    code, out, _ = shell("partition", TINY, "--board", "rpi5,nope")
+    assert code == 2
+    assert "no board 'nope'" in out
+
+
+@pytest.mark.parametrize(
+    ("key", "number"),
+    [
+        ("latency_us", "1" + "0" * 400), ("latency_us", "1e400"), ("latency_us", "-1e400"), ("latency_us", "NaN"),
+        ("latency_us", "Infinity"), ("latency_us", "1e13"), ("latency_us", "true"), ("latency_us", '"1"'),
+        ("peak_bytes", "1" + "0" * 400), ("peak_bytes", str(2**63)), ("peak_bytes", "9" * 5000),
+        ("peak_bytes", "1e400"),
+    ],
+)  # fmt: skip
+def test_a_number_that_is_none_is_bad_input(shell: Shell, tmp_path: Path, key: str, number: str) -> None:
+    plan = tmp_path / "plan.json"
+    given = shell("partition", TINY, "--board", "rpi5", "--json")[1]
+    plan.write_text(re.sub(rf'("{key}": )[\d.]+', rf"\g<1>{number}", given, count=1))
+    for arguments in (("check", plan, TINY), ("diff", plan, plan)):
+        code, out, err = shell(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert len(err) < 300
 
 
 @pytest.mark.parametrize(

@@ -50,3 +50,7 @@ def test_a_scale_that_is_no_number_is_null(tmp_path: Path, capsys: pytest.Captur
     assert "bad_scale" in [finding["code"] for finding in facts["oddities"]]
     assert main(["inspect", str(tmp_path / "m.tflite")]) == 0
     assert "above 0 and finite" in capsys.readouterr().out
+
+
+def test_repeats_are_counted_in_ascii() -> None:
+    assert counted(["Mul", "Add", "Mul"]) == "Mul x2, Add"

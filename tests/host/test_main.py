@@ -56,6 +56,9 @@ def test_the_help_lists_every_command_and_exit_code(capsys: pytest.CaptureFixtur
         ["partition", MODEL, "--board", "rk3588", "--input-shape", "x=1", "--input-shape", "x=2"],
         ["partition", MODEL, "--board", "rk3588", "--fail-on", "rain"],
         ["partition", MODEL, "--board", "rk3588", "--fail-on", "partitions:"],
+        ["partition", MODEL, "--board", "rk3588", "--fail-on", f"partitions:{'9' * 5000}"],
+        ["partition", MODEL, "--board", "rk3588", "--input-shape", f"0={'9' * 5000}"],
+        ["partition", MODEL, "--board", "rk3588", "--input-shape", f"0={'9' * 10},49,10,1"],
         ["partition", MODEL, "--board", "rk3588,rpi5", "-o", "bundle"],
         ["partition", MODEL, "--board", "rk3588", "--assume-unknown", "maybe"],
         ["partition", "no-such-file.tflite", "--board", "rk3588"],
@@ -85,6 +88,11 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert not list(tmp_path.iterdir())
 
 
+def _raised_from(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("raised", "code", "said"),
     [
@@ -98,6 +106,9 @@ def test_bad_input_is_one_line_and_exit_code_2(
         (KeyboardInterrupt(), 130, None),
         (output.PipeClosed(), 141, None),
         (BrokenPipeError(), 141, None),
+        (_raised_from(ImportError("numpy"), KeyboardInterrupt()), 130, None),
+        (_raised_from(ImportError("numpy"), _raised_from(ImportError("core"), KeyboardInterrupt())), 130, None),
+        (_raised_from(ImportError("numpy"), ValueError()), 70, "error: this is a bug in edgedeploy"),
     ],
 )
 def test_exit_codes(
@@ -129,6 +140,17 @@ def test_a_bug_shows_its_traceback_when_asked(
         assert "Traceback" in capsys.readouterr().err
 
 
+def test_a_board_that_is_no_file_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "fifo.toml")
+    (tmp_path / "endless.toml").symlink_to("/dev/zero")
+    (tmp_path / "large.toml").write_text("#" * (1 << 20) + "\n")
+    for name, told in (("fifo", "regular file"), ("endless", "regular file"), ("large", "too large")):
+        done = _run("boards", str(tmp_path / f"{name}.toml"), stdout=subprocess.DEVNULL)
+        assert done.returncode == 2
+        assert told in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
 def _run(*arguments: str, stdout: int, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "edgedeploy", *arguments]
     return subprocess.run(  # type: ignore[call-overload, no-any-return]
@@ -152,6 +174,32 @@ def test_a_full_device_is_one_line() -> None:
         done = _run("boards", stdout=full.fileno())
     assert done.returncode == 2
     assert done.stderr == "edgedeploy: error: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["inspect", "none.tflite"], 2), (["frobnicate"], 2), (["inspect", "-v", "none.tflite"], 2)]
+)
+@pytest.mark.parametrize("stderr", ["full", "gone"])
+def test_an_error_that_nobody_can_read_keeps_its_code(arguments: list[str], code: int, stderr: str) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "edgedeploy", *arguments]
+        where = full.fileno() if stderr == "full" else write_end
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=where, check=False, timeout=60)
+    os.close(write_end)
+    assert done.returncode == code
+
+
+@pytest.mark.parametrize("number", ["\u00b2", "9" * 5000, "9" * 4000])
+def test_a_width_that_is_none_is_ignored(number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", number)
+    monkeypatch.setenv("LINES", number)
+    assert main(["boards"]) == 0
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert main(["inspect", MODEL, "--run", "-q"]) == 0
+    with output.progress("waiting", quiet=False):
+        pass
 
 
 def test_an_interrupt_outside_a_command_is_quiet(

@@ -198,17 +198,16 @@ DIVISORS = {
 
 def test_a_constant_of_a_stack_that_is_divided_by_is_not_0(tmp_path: Path) -> None:
     rk3588 = (PACKAGE / "boards/rk3588.toml").read_text()
-    file = tmp_path / "mine.toml"
     refused = set()
     for name in profiles.load_board("rk3588").stacks["rknn"].costs:
+        file = tmp_path / f"{name}.toml"
         file.write_text(re.sub(rf"^{name} = .*$", f'{name} = {{ value = 0, source = "fit" }}', rk3588, flags=re.M))
         try:
             profiles.load_board(file)
         except ProfileError as error:
-            least = "expected 1e-06 <= low <= value <= high <= 1e+09, got None, 0.0, None"
-            assert error.message == f"{file}: stacks.rknn: costs.{name}: {least}"
-            refused.add(name)
-    assert refused == DIVISORS
+            refused.add(error.message)
+    wanted = "expected 1e-06 <= low <= value <= high <= 1e+09, got None, 0.0, None"
+    assert refused == {f"{tmp_path / name}.toml: stacks.rknn.costs.{name}: {wanted}" for name in DIVISORS}
 
 
 @pytest.mark.parametrize(
@@ -246,8 +245,8 @@ def test_kernel_costs_have_a_row_for_any_other_op(own: Own, kernel: str) -> None
     for old, new, said in [
         (rf"^{kernel} = .*\n", "", f"threaded.{kernel}: missing"),
         (rf"^\[instructions.{kernel}\.", "[instructions.own.", f"instructions.{kernel}: missing"),
-        (rf"^\[instructions.{kernel}.other\]", f"[instructions.{kernel}.rest]", f"instructions.{kernel}.other: missing"),
-        (rf"^(\[instructions.{kernel}.other\]\n(?:int8 .*\n)?)any", r"\1some", f"instructions.{kernel}.other.any: missing"),
+        (rf"^(\[instructions.{kernel}.)other", r"\1rest", f"instructions.{kernel}.other: missing"),
+        (rf"^(\[instructions.{kernel}.other\]\n)any", r"\1some", f"instructions.{kernel}.other.any: missing"),
     ]:
         wrong, count = re.subn(old, new, text, flags=re.M)
         assert count, old

@@ -123,7 +123,7 @@ def plan() -> p.Plan:
             delegate_internal_bytes=None, npu_pool_bytes=None, handover_bytes=100, model_bytes=g.size,
             peak_bytes=4 * tensor_bytes + 100 + g.size, peak_low_bytes=4 * tensor_bytes + 100 + g.size,
             peak_high_bytes=None, baseline_bytes=None, peak_op=(0, 4), peak_tensors=(x, a, c, d),
-            lowest_arena_bytes=None,
+            lowest_arena_bytes=4 * tensor_bytes,
             timeline=(
                 p.TimelineStep(0, None, 0, 3 * tensor_bytes),
                 p.TimelineStep(0, 4, None, 4 * tensor_bytes),
@@ -148,6 +148,9 @@ def all_builtin(g: Graph, orders: Mapping[int, tuple[int, ...]] | None = None, u
         for op in s.ops
     )  # fmt: skip
     total = sum(roles[e.subgraph][1] * e.predicted_ns for e in entries)
+    order = {s.index: (orders or {}).get(s.index, tuple(range(len(s.ops)))) for s in g.subgraphs}
+    steps = tuple(p.TimelineStep(i, op, None, 0) for i, ops in order.items() if roles[i][1] for op in ops)
+    first = next(((step.subgraph, op) for step in steps if (op := step.op) is not None), None)
     base = plan()
     return msgspec.structs.replace(
         base,
@@ -155,19 +158,18 @@ def all_builtin(g: Graph, orders: Mapping[int, tuple[int, ...]] | None = None, u
             base.inputs, model=p.ModelInput("m", g.sha256, g.size, "float32", fingerprints(g))
         ),
         solver=p.Solver("optimal", total, total, "file", ("file",)),
-        predicted=p.Predicted(total, 0, None, None, None, ()),
+        predicted=p.Predicted(total, total * 9 // 10, None if uses else total * 11 // 10, None, None, ()),
         baselines=p.Baselines(p.Baseline(total, None, 0), None),
         backends=(),
         subgraphs=tuple(
-            p.SubgraphUse(s.index, s.name, *roles[s.index], (orders or {}).get(s.index, tuple(range(len(s.ops)))))
-            for s in g.subgraphs
+            p.SubgraphUse(s.index, s.name, *roles[s.index], order[s.index]) for s in g.subgraphs
         ),
         ops=entries,
         partitions=(),
         segments=(),
         transitions=(),
         overhead_ns=0,
-        memory=p.Memory(0, False, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, None, (), 0, ()),
+        memory=p.Memory(0, False, 0, 0, 0, 0, 0, g.size, g.size, g.size, None, 0, first, (), 0, steps),
         warnings=(),
     )
 

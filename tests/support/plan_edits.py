@@ -11,15 +11,15 @@ from typing import Any
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.plan import Plan, from_json, to_json
 
-# What a plan and its model do not determine: names, sources, options, and the size of the parts of a sum.
+# What a plan and its model do not determine, or only within bounds: names, sources, options, the parts of a sum.
 FREE = re.compile(
     r"tool\.|inputs\.(model\.(name|dtype_class)|board|runtime|tables|kernels|measurements|options\.(threads|cpus))"
     r"|inputs\.options\.(memory_limit_bytes|max_partitions|assume_unknown|signature)"  # changed to what allows the plan
     r"|solver\.orders_tried\.1|predicted\.(low|high|cold|optimistic)|baselines\.|backends\.\d+\.(library|options|sdk)"
     r"|ops\.\d+\.(variant|bound|macs|bytes|low_us|high_us)"
     r"|ops\.\d+\.candidates\.\d+\."
-    r"|transitions\.\d+\.(bytes|low_us|high_us|provenance)"
-    r"|memory\.(arena_exact|peak_low|peak_high|baseline|peak_op|peak_tensors|lowest|timeline\.\d+\.live_bytes)|warnings\."
+    r"|transitions\.\d+\.(low_us|high_us|provenance)"
+    r"|memory\.(arena_exact|peak_low|peak_high|baseline|peak_op|peak_tensors|timeline\.\d+\.live_bytes)|warnings\."
 )
 
 

@@ -13,7 +13,9 @@ def command(
     board: o.BoardName,
     op: Annotated[
         str | None,
-        typer.Option("--op", metavar="N", help="Only this op: an index of the main subgraph, or subgraph:index."),
+        typer.Option(
+            "--op", metavar="WHAT", help="Only these ops: an index, a range 3-9, subgraph:index or an operator name."
+        ),
     ] = None,
     npu: o.Npu = None,
     runtime: o.RuntimeName = None,
@@ -26,7 +28,11 @@ def command(
     as_json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> int:
-    """Show every verdict on every op, with its source."""
+    """Show every verdict on every op, with its source.
+
+    The costs are those of the ops by themselves. Where an op goes also depends on its neighbours: 'partition' shows the
+    choice and, for what stays on the CPU, why.
+    """
     from edgedeploy import api, output
     from edgedeploy.report.explain import explanation, select
     from edgedeploy.report.page import style_for

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from edgedeploy_partitioner.errors import PlanningError
     from edgedeploy_partitioner.model.graph import Graph
     from edgedeploy_partitioner.plan import Plan
+    from edgedeploy_profiles import ProfileError
 
-    Results = dict[str, Plan | PlanningError]
+    Results = dict[str, Plan | PlanningError | ProfileError]
 
 GATE_FAILED = 1
 
@@ -31,7 +32,12 @@ def command(
     threads: o.Threads = None,
     cpus: o.Cpus = None,
     memory_limit: Annotated[
-        str | None, typer.Option("--memory-limit", metavar="64MiB", help="Most memory the plan may use at its peak.")
+        str | None,
+        typer.Option(
+            "--memory-limit",
+            metavar="64MiB",
+            help="Most memory at the peak, of what is modelled: the report lists what is not.",
+        ),
     ] = None,
     max_partitions: Annotated[
         int | None, typer.Option("--max-partitions", min=0, metavar="N", help="Most partitions, XNNPACK's not counted.")
@@ -155,7 +161,8 @@ def _write(plan: Plan, graph: Graph, folder: Path, overwrite: bool, quiet: bool)
     from edgedeploy.api import shipped_model
     from edgedeploy.bundle import write_bundle
 
-    written = write_bundle(plan, shipped_model(plan, graph), folder, overwrite=overwrite)
+    with output.stoppable():
+        written = write_bundle(plan, shipped_model(plan, graph), folder, overwrite=overwrite)
     if not quiet:
         state = "wrote" if written.changed else "already there:"
         missing = f"; still missing: {', '.join(written.manifest.missing)}" if written.manifest.missing else ""

@@ -8,9 +8,19 @@ from collections.abc import Callable
 from edgedeploy.planview import op_label, ops_label
 from edgedeploy.report.headline import on_cpu_only
 from edgedeploy.report.reasons import fallback_ops, npu_candidates, refused_ops
+from edgedeploy.report.runs import kind
 from edgedeploy.text import duration, plural, times_faster
-from edgedeploy_partitioner.plan import Plan
+from edgedeploy_partitioner.model.facts import oddities
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.plan import OpEntry, Plan
+from edgedeploy_profiles import load_backend
 
+LARGE_SHARE = 0.1
+"""Of the time, from which ops are worth a line."""
+FIX = "fix it with "
+"""What comes before the option where an oddity names one."""
+COMPILERS = {".rknn": "rknn-toolkit2 on an x86-64 host"}
+"""What makes a compiled segment, by what its file ends with."""
 FLOATS = ("float32", "float16", "bfloat16", "float16-weights", "dynamic-range")
 
 
@@ -52,28 +62,57 @@ def quantise(plan: Plan) -> str | None:
     )
 
 
-def static_shape(plan: Plan) -> str | None:
+def static_shape(plan: Plan, graph: Graph) -> str | None:
+    """Which options fix the shapes for which ops are refused."""
     refused = [op for op in refused_ops(plan) if any("static" in c.rule for c in npu_candidates(op))]
     if not refused:
         return None
-    return f"{plural(len(refused), 'op')} refused for shapes that are not fixed; fix them with --input-shape NAME=1,..."
+    found = (each.message.partition(FIX)[2] for each in oddities(graph) if each.code == "open_dimension")
+    fix = " ".join(dict.fromkeys(found))
+    told = f"{plural(len(refused), 'op')} refused for shapes that are not fixed"
+    return f"{told}; fix them, for example with {fix}" if fix else told
 
 
 def dearest_fallback(plan: Plan) -> str | None:
-    """One refused op that takes a large part of the time."""
+    """Ops of one kind that take a large part of the time on the CPU: those that the NPU refuses, or any if all do."""
+    times = {use.index: max(1, use.times) for use in plan.subgraphs}
     refused = refused_ops(plan)
-    if not refused or on_cpu_only(plan):
+    alike: dict[tuple[int, str], list[OpEntry]] = {}
+    for op in refused or (fallback_ops(plan) if plan.inputs.board.stack and on_cpu_only(plan) else ()):
+        alike.setdefault((op.subgraph, kind(op)), []).append(op)
+    costs = {key: times[key[0]] * sum(op.predicted_ns for op in ops) for key, ops in alike.items()}
+    dearest = max(costs, key=lambda key: costs[key], default=None)
+    if dearest is None or costs[dearest] < LARGE_SHARE * plan.predicted.latency_ns:
         return None
-    op = max(refused, key=lambda op: op.predicted_ns)
-    share = op.predicted_ns / max(1, plan.predicted.latency_ns)
-    if share < 0.1:
+    ops = alike[dearest]
+    first = max(ops, key=lambda op: op.predicted_ns)
+    many = f" and {len(ops) - 1} alike take" if len(ops) > 1 else " takes"
+    took = f"{duration(costs[dearest])} of {duration(plan.predicted.latency_ns)}"
+    told = f"op {op_label(plan, (first.subgraph, first.index))} {dearest[1]}{many} {took} on the CPU"
+    them = "them" if len(ops) > 1 else "it"
+    return told + (f"; the NPU refuses {them}: replace {them} in the model" if refused else ", the most of any kind")
+
+
+def compile_segments(plan: Plan) -> str | None:
+    """What makes the files that a bundle of this plan lacks."""
+    artifacts = {name: load_backend(name).artifact for name in plan.inputs.tables}
+    made = [s.backend for s in plan.segments if artifacts.get(s.backend)]
+    if not made:
         return None
-    named = f"op {op_label(plan, (op.subgraph, op.index))} {op.custom_code or op.op}"
-    return f"{named} alone is {share:.0%} of the time on the CPU; replacing it in the model gains most"
+    tools = ", ".join(COMPILERS.get(artifacts[name], f"the compiler of {name}") for name in dict.fromkeys(made))
+    return f"{plural(len(made), 'NPU segment')} still to be compiled by {tools}; running them is not built yet"
 
 
-RULES: tuple[Callable[[Plan], str | None], ...] = (cpu_wins, quantise, static_shape, dearest_fallback, probe_unknowns)
+RULES: tuple[Callable[[Plan], str | None], ...] = (
+    cpu_wins,
+    quantise,
+    dearest_fallback,
+    probe_unknowns,
+    compile_segments,
+)
 
 
-def advice(plan: Plan) -> list[tuple[str, str]]:
-    return [("*", words) for rule in RULES if (words := rule(plan))]
+def advice(plan: Plan, graph: Graph) -> list[tuple[str, str]]:
+    """``graph`` is the planned model."""
+    told = [static_shape(plan, graph), *(rule(plan) for rule in RULES)]
+    return [("*", words) for words in told if words]

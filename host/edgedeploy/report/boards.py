@@ -9,12 +9,12 @@ from typing import Literal
 from rich.console import RenderableType
 from rich.text import Text
 
-from edgedeploy.planview import claimed_partitions
+from edgedeploy.planview import claimed_partitions, unrunnable
 from edgedeploy.report.page import BAD, DIM, NPU, STRONG, Style, grid, render, text
 from edgedeploy.text import duration, plural, ranges, size, times_faster
 from edgedeploy_partitioner.errors import PlanningError
 from edgedeploy_partitioner.plan import Plan
-from edgedeploy_profiles import load_backend
+from edgedeploy_profiles import ProfileError, load_backend
 from edgedeploy_profiles.schema import Board, Cluster, Quantity, Stack
 
 COMPARED: tuple[tuple[Literal["left", "right"], int | None], ...] = (
@@ -22,18 +22,28 @@ COMPARED: tuple[tuple[Literal["left", "right"], int | None], ...] = (
 )  # fmt: skip
 
 
-def comparison(results: Mapping[str, Plan | PlanningError], style: Style) -> str:
+def comparison(results: Mapping[str, Plan | PlanningError | ProfileError], style: Style) -> str:
     """One line a board, the fastest first, boards that cannot take the model last."""
     plans = {name: result for name, result in results.items() if isinstance(result, Plan)}
-    failed = {name: result for name, result in results.items() if isinstance(result, PlanningError)}
+    failed = {name: result for name, result in results.items() if not isinstance(result, Plan)}
     rows = [[text((word, DIM)) for word in ("board", "latency", "from", "to", "peak", "NPU", "")]]
     rows += [_compared(name, plan) for name, plan in sorted(plans.items(), key=lambda p: p[1].predicted.latency_ns)]
     return render(
         style,
         grid(rows, *COMPARED, indent=0),
         grid([(text((name, BAD)), text(str(error))) for name, error in failed.items()], *COMPARED[::6], indent=0),
+        *_unrunnable(plans),
         text(("NPU partitions; analytical estimates, not run on hardware; -v shows all", DIM)),
     )
+
+
+def _unrunnable(plans: Mapping[str, Plan]) -> Iterator[Text]:
+    """Why the model will not run, each reason once with its boards."""
+    boards: dict[str, list[str]] = {}
+    for name, plan in plans.items():
+        for why in unrunnable(plan):
+            boards.setdefault(why, []).append(name)
+    return (text((f"not runnable on {', '.join(names)}: {why}", BAD)) for why, names in boards.items())
 
 
 def _compared(name: str, plan: Plan) -> list[Text]:

@@ -3,20 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from itertools import groupby
 from typing import Any
 
 from rich.console import RenderableType
 
 from edgedeploy.planview import op_label, ops_label
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, Style, grid, render, text
+from edgedeploy.report.reasons import LABEL, names
 from edgedeploy.text import duration, plural, size, times_faster
-from edgedeploy_partitioner.diff import Change, Move, PlanDiff
+from edgedeploy_partitioner.diff import Change, Move, Place, PlanDiff
 from edgedeploy_partitioner.plan import Plan
 
 MOVES_SHOWN = 20
+INPUT_NAMES = {
+    "model.sha256": "model file",
+    "model.fingerprints": "graph",
+    "board.profile_sha256": "board profile",
+    "board.stack": "NPU stack",
+    "runtime.sha256": "runtime profile",
+    "tables.": "table {1}",
+    "kernels_sha256": "NEON kernels",
+    "measurements_sha256": "measurements",
+    "options.": "{1}",
+}
+"""What inputs are called, by the start of their key; others by the key itself."""
 
 
 def diff_json(found: PlanDiff) -> dict[str, Any]:
@@ -39,7 +51,7 @@ def _pieces(found: PlanDiff, before: Plan, after: Plan, style: Style) -> Iterato
     if style.depth < 0:
         return
     sections = (
-        ("Inputs", [_change(c, style) for c in found.inputs if style.depth > 0 or not c.key.endswith("sha256")]),
+        ("Inputs", [_input(c, style) for c in found.inputs]),
         (f"{plural(len(found.moved), 'op')} moved", list(_moves(found.moved, before, style))),
         ("Partitions", [_change(c, style) for c in found.partitions]),
         ("Memory", [_change(c, style) for c in found.memory]),
@@ -60,20 +72,45 @@ def _change(change: Change, style: Style) -> tuple[str, str]:
 
 
 def _value(value: object) -> str:
-    return "-" if value is None else str(value)
+    """A value of a plan as a person would write it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={_value(each)}" for key, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_value, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def _input(change: Change, style: Style) -> tuple[str, str]:
+    """What differs in what the plans depend on, called by its name; of hashes only that they differ."""
+    parts = change.key.split(".")[1:]
+    known = next((words for start, words in INPUT_NAMES.items() if change.key.startswith(f"inputs.{start}")), "")
+    name = known.format(*parts).replace("_", " ") or " ".join(parts).replace("_", " ")
+    if style.depth < 1 and change.key.endswith(("sha256", "fingerprints")):
+        return name, "another"
+    if parts[0] == "tables" and len(parts) == 2:
+        a, b = (value and f"SDK {value['sdk_version']}" for value in (change.before, change.after))
+        return name, f"{_value(a)} {style.arrow} {_value(b)}"
+    return name, _change(change, style)[1]
 
 
 def _moves(moved: tuple[Move, ...], before: Plan, style: Style) -> Iterator[tuple[str, str]]:
-    """Neighbouring ops that moved the same way for the same reason share a line."""
-    lines = [
-        (list(group), key)
-        for key, group in groupby(moved, lambda m: (m.subgraph, m.before, m.after, m.cause, m.detail))
-    ]
+    """Ops that moved the same way for one cause share a line; where its numbers differ, one of them is told."""
+    groups: dict[tuple[object, ...], list[Move]] = {}
+    for m in moved:
+        own = m.detail if style.depth > 0 or m.cause == "option" else ""
+        groups.setdefault((m.subgraph, m.before, m.after, m.cause, own), []).append(m)
+    lines = list(groups.values())
     shown = lines if style.depth > 0 else lines[:MOVES_SHOWN]
-    for ops, (_, was, now, _, detail) in shown:
-        names = ", ".join(dict.fromkeys(m.op for m in ops))
-        label = ops_label(before, [(m.subgraph, m.index) for m in ops])
-        kernels = f"{was.backend}/{was.kernel} {style.arrow} {now.backend}/{now.kernel}"
-        yield label, f"{names}: {kernels}; {detail}"
+    for ops in shown:
+        first = ops[0]
+        alike = len({m.detail for m in ops}) == 1
+        detail = first.detail if alike else f"e.g. op {op_label(before, (first.subgraph, first.index))}: {first.detail}"
+        label = ops_label(before, [(m.subgraph, m.index) for m in ops], None if style.depth > 0 else LABEL)
+        places = f"{_words(first.before)} {style.arrow} {_words(first.after)}"
+        yield label, f"{names(m.op for m in ops)}: {places}; {detail}"
     if len(shown) < len(lines):
-        yield "", f"and {plural(sum(len(ops) for ops, _ in lines[len(shown) :]), 'op')} more: -v shows all"
+        yield "", f"and {plural(sum(map(len, lines[len(shown) :])), 'op')} more: -v shows all"
+
+
+def _words(place: Place) -> str:
+    return f"{place.backend}/{place.kernel}"

@@ -12,6 +12,7 @@ from rich.text import Text
 from edgedeploy.planview import main_subgraph, op_label
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, render, text
 from edgedeploy.text import duration, shape
+from edgedeploy_partitioner.checker.wishes import names, parse_wish
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import CandidateEntry, OpEntry, Plan
@@ -20,11 +21,12 @@ COLORS = {"supported": GOOD, "refused": BAD, "unknown": WARN}
 
 
 def select(plan: Plan, wanted: str | None) -> tuple[OpEntry, ...]:
-    """All ops, or the one that ``N`` (of the main subgraph) or ``subgraph:index`` names. Raises InputError."""
+    """All ops, or those that an index, ``3-9``, ``subgraph:index`` or an operator name names. Raises InputError."""
     if wanted is None:
         return plan.ops
-    name = wanted if ":" in wanted else f"{main_subgraph(plan)}:{wanted}"
-    found = tuple(op for op in plan.ops if f"{op.subgraph}:{op.index}" == name)
+    main = main_subgraph(plan)
+    wish = parse_wish(f"{wanted or '-'}=cpu")
+    found = tuple(op for op in plan.ops if names(wish, op.subgraph, op.index, op.custom_code or op.op, main))
     if not found:
         counts = ", ".join(f"{_highest(plan, use.index)} in subgraph {use.index}" for use in plan.subgraphs)
         raise InputError(f"--op {wanted}: no such op; the highest index is {counts}")

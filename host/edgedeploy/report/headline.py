@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from edgedeploy.planview import claimed_partitions
+from edgedeploy.planview import claimed_partitions, unrunnable
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, text
 from edgedeploy.report.runs import ops_that_run
 from edgedeploy.text import duration, plural, size, times_faster
 from edgedeploy_partitioner.plan import Memory, Plan
 
+STOCK = "stock TFLite partitioning"
+"""The baseline of a delegate that takes all it supports, which is what TFLite does without a plan."""
 MEMORY_LINES = {
     "arena_bytes": "activation arena", "persistent_bytes": "persistent tensors", "packed_bytes": "XNNPACK's own",
     "delegate_internal_bytes": "delegate's own", "npu_pool_bytes": "NPU pool", "handover_bytes": "hand-over buffers",
@@ -31,20 +33,28 @@ def headline(plan: Plan, style: Style) -> Iterator[RenderableType]:
     yield text((inputs.model.name, STRONG), " on ", (inputs.board.name, STRONG), (f" ({software})", DIM))
     if style.depth < 0:
         yield text(f"{duration(plan.predicted.latency_ns)} predicted, {_against(plan)[0]}")
+        yield from _unrunnable(plan)
         return
-    numbers = (_latency(plan), _memory(plan.memory), _partitions(plan))
+    yield from _unrunnable(plan)
+    numbers = (_latency(plan, style), _memory(plan.memory), _partitions(plan))
     yield text()
     yield grid(
         [(text((number, STRONG)), Text("\n").join(lines)) for number, lines in numbers], ("right", 8), ("left", None)
     )
 
 
-def _latency(plan: Plan) -> tuple[str, list[Text]]:
+def _unrunnable(plan: Plan) -> Iterator[RenderableType]:
+    yield from (text((f"not runnable: {why}", BAD)) for why in unrunnable(plan))
+
+
+def _latency(plan: Plan, style: Style) -> tuple[str, list[Text]]:
     predicted = plan.predicted
     high = "no upper bound" if predicted.high_ns is None else duration(predicted.high_ns)
     bounds = f"predicted latency ({duration(predicted.low_ns)} to {high})"
     lines = [text((bounds, STRONG)), text((provenance(plan), WARN if not _measured(plan) else GOOD))]
     lines += [text((words, _mood(words))) for words in _against(plan)]
+    if style.depth > 0 and plan.baselines.stock_delegate is not None:
+        lines.append(text((f"{STOCK}: a delegate that takes all it supports", DIM)))
     return duration(predicted.latency_ns), lines
 
 
@@ -69,17 +79,13 @@ def _against(plan: Plan) -> list[str]:
         lines = ["everything stays on the CPU" if plan.inputs.board.stack else "all on the CPU: no NPU is planned for"]
         if stock is not None and stock.partitions:
             compared = times_faster(stock.latency_ns, latency)
-            lines.append(f"the stock delegate would be {compared} ({_stock(stock.latency_ns, stock.partitions)})")
+            lines.append(f"{STOCK}: {compared} ({_stock(stock.latency_ns, stock.partitions)})")
         return lines
     lines = [f"{times_faster(latency, cpu.latency_ns)} than all on the CPU ({duration(cpu.latency_ns)})"]
     if stock is not None:
         what = _stock(stock.latency_ns, stock.partitions)
         compared = times_faster(latency, stock.latency_ns)
-        lines.append(
-            f"the same as the stock delegate ({what})"
-            if compared == "the same"
-            else f"{compared} than the stock delegate ({what})"
-        )
+        lines.append(f"the same as {STOCK} ({what})" if compared == "the same" else f"{compared} than {STOCK} ({what})")
     return lines
 
 

@@ -56,8 +56,7 @@ def style_for(stream: TextIO | None = None, *, quiet: bool = False, verbose: boo
     depth = verbose - quiet
     width = min(WIDEST, max(40, shutil.get_terminal_size((80, 24)).columns))
     if stream is None or not stream.isatty():
-        width = min(WIDEST, max(40, int(columns))) if (columns := os.environ.get("COLUMNS", "")).isdecimal() else 80
-        return Style(width=width, depth=depth)
+        return Style(width if os.environ.get("COLUMNS", "").isdecimal() else 80, depth=depth)
     plain = os.environ.get("TERM") == "dumb"
     utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
     return Style(width, color=not plain and not os.environ.get("NO_COLOR"), unicode=utf8 and not plain, depth=depth)
@@ -68,6 +67,7 @@ def render(style: Style, *pieces: RenderableType) -> str:
     console = Console(
         file=io.StringIO(),
         width=style.width,
+        height=25,  # of no use here, but rich would read it from LINES and stumble over LINES=\u00b2
         force_terminal=style.color,
         color_system="standard" if style.color else None,
         no_color=not style.color,

@@ -13,7 +13,7 @@ from edgedeploy.report.advice import advice
 from edgedeploy.report.headline import headline
 from edgedeploy.report.page import CPU, DIM, NPU, STRONG, WARN, Style, grid, heading, render, text
 from edgedeploy.report.reasons import LABEL, not_on_npu
-from edgedeploy.report.runs import MOVES_SHOWN, Block, Row, Stretch, blocks, stretches
+from edgedeploy.report.runs import MOVES_SHOWN, Block, Row, blocks, stretches
 from edgedeploy.text import brief_ranges, count, duration, plural, printable, shape, size
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import Plan, Transition, Warn
@@ -26,6 +26,8 @@ SAID_ABOVE = "line_not_modelled"
 TABLE_FRAME_LINES = 3
 LONGEST_NAME = 14
 BAR = 8
+LARGE = 1 / BAR
+"""Share of the time from which a transition or hand-over is shown like an op."""
 COLUMNS: tuple[tuple[Literal["left", "right"], int | None], ...] = (
     ("left", 7), ("left", None), ("right", 6), ("left", 8), ("right", 7), ("left", BAR),
 )  # fmt: skip
@@ -58,17 +60,15 @@ def _rest(plan: Plan, graph: Graph, reasons: int | None, style: Style) -> str:
     """Reasons (at most that many groups of them), advice and warnings."""
     sections = (
         ("Not on the NPU", not_on_npu(plan, graph, reasons)),
-        ("Advice", advice(plan)),
+        ("Advice", advice(plan, graph)),
         ("Warnings", _warnings(plan, style)),
     )
     told = ((title, lines) for title, lines in sections if lines)
-    return render(
-        style, *(piece for title, lines in told for piece in (text(), text((title, STRONG)), _list(lines, style)))
-    )
+    return render(style, *(piece for title, lines in told for piece in (text(), text((title, STRONG)), _list(lines))))
 
 
-def _list(lines: Sequence[tuple[str, str]], style: Style) -> RenderableType:
-    width = min(LABEL if style.depth < 1 else 18, max(len(label) for label, _ in lines))
+def _list(lines: Sequence[tuple[str, str]]) -> RenderableType:
+    width = min(LABEL, max(len(label) for label, _ in lines))
     return grid([(text((label, DIM)), text(words)) for label, words in lines], ("left", width), ("left", None))
 
 
@@ -115,25 +115,26 @@ def _block(block: Block, graph: Graph, whole_ns: int, style: Style) -> Iterator[
     title = heading(style, part.title, duration(part.total_ns))
     title.stylize(CPU if part.on_cpu else NPU, 0, len(part.title))
     yield title
-    yield _moves(part.moved("enter"), graph, style)
-    yield grid([_row(row, part, whole_ns, style) for row in block.rows], *COLUMNS)
-    yield _moves(part.moved("internal"), graph, style)
-    yield _moves(part.moved("leave"), graph, style)
+    run_ns = whole_ns / max(1, part.use.times)
+    yield _moves(part.moved("enter"), graph, run_ns, style)
+    yield grid([_row(row, run_ns, style) for row in block.rows], *COLUMNS)
+    yield _moves(part.moved("internal"), graph, run_ns, style)
+    yield _moves(part.moved("leave"), graph, run_ns, style)
     if part.handover_ns and not part.on_cpu:
-        yield _move_grid([("", "hand-over", part.handover_ns)])
+        yield _move_grid([("", "hand-over", part.handover_ns)], run_ns, style)
 
 
-def _row(row: Row, part: Stretch, whole_ns: int, style: Style) -> list[RenderableType]:
+def _row(row: Row, run_ns: float, style: Style) -> list[RenderableType]:
+    """``run_ns``: the part of the latency that one run of this subgraph has."""
     ns = sum(op.predicted_ns for op in row.ops)
     macs = sum(op.macs for op in row.ops)
-    share = ns * max(1, part.use.times) / whole_ns
     return [
         text(brief_ranges([op.index for op in row.ops], COLUMNS[0][1])),
         text(row.title),
         text((count(macs), DIM) if macs else ""),
         text((_bound(row), DIM)),
         text(duration(ns)),
-        text((style.bar(min(1.0, share), BAR), WARN)),
+        text((style.bar(min(1.0, ns / run_ns), BAR), WARN)),
     ]
 
 
@@ -145,14 +146,14 @@ def _bound(row: Row) -> str:
     return max(by_bound, key=lambda bound: by_bound[bound])
 
 
-def _moves(moves: Sequence[Transition], graph: Graph, style: Style) -> RenderableType:
+def _moves(moves: Sequence[Transition], graph: Graph, run_ns: float, style: Style) -> RenderableType:
     """Lines for the tensors that cross a border; more than a few are added up."""
     lines = [(f"{SIGNS[m.kind]} {m.kind}", _moved_tensor(m, graph, style), m.predicted_ns) for m in moves]
     if len(moves) > MOVES_SHOWN and style.depth < 1:
         layouts = ", ".join(dict.fromkeys(f"{m.layout_from} {style.arrow} {m.layout_to}" for m in moves))
         what = f"{plural(len(moves), 'tensor')}, {size(sum(m.bytes for m in moves))}, {layouts}"
         lines = [(lines[0][0], what, sum(m.predicted_ns for m in moves))]
-    return _move_grid(lines)
+    return _move_grid(lines, run_ns, style)
 
 
 def _moved_tensor(move: Transition, graph: Graph, style: Style) -> str:
@@ -162,8 +163,14 @@ def _moved_tensor(move: Transition, graph: Graph, style: Style) -> str:
     return f"{short} {shape(tensor.shape)}, {size(move.bytes)}, {move.layout_from} {style.arrow} {move.layout_to}"
 
 
-def _move_grid(lines: Sequence[tuple[str, str, int]]) -> RenderableType:
-    rows = [(text((a, DIM)), text((b, DIM)), text((duration(ns), DIM)), "") for a, b, ns in lines]
+def _move_grid(lines: Sequence[tuple[str, str, int]], run_ns: float, style: Style) -> RenderableType:
+    """What is not an op, in the background unless it is an item that counts."""
+    rows = []
+    for sign, what, ns in lines:
+        share = min(1.0, ns / run_ns)
+        how = DIM if share < LARGE else ""
+        cells = [text((words, how)) for words in (sign, what, duration(ns))]
+        rows.append([*cells, text((style.bar(share, BAR), WARN))])
     return grid(rows, COLUMNS[0], COLUMNS[1], *COLUMNS[-2:]) if rows else Group()
 
 

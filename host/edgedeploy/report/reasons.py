@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from edgedeploy.planview import main_subgraph, ops_label
+from edgedeploy.planview import main_subgraph, op_label, ops_label
 from edgedeploy.report.runs import kind, ops_that_run
 from edgedeploy.text import duration, plural
 from edgedeploy_partitioner.model.graph import Graph
@@ -13,7 +13,7 @@ from edgedeploy_partitioner.plan import CandidateEntry, OpEntry, Plan
 from edgedeploy_partitioner.planning.placement import placement
 
 NAMES_SHOWN = 3
-LABEL = 12
+LABEL = 18
 ON_CPU = ("cpu", "neon")
 
 Wishes = Mapping[tuple[int, int], str]
@@ -45,25 +45,28 @@ def wishes(plan: Plan, graph: Graph) -> Wishes:
     return {op: text for op, texts in asked.forbidden.items() for text in texts.values()} | kept
 
 
-def reason(op: OpEntry, wished: Wishes) -> tuple[str, str]:
-    """(kind, words) for an op on the CPU that has NPU candidates; ops of one kind are told together."""
+def reason(op: OpEntry, wished: Wishes) -> tuple[str, str, str]:
+    """(kind, words, own words) for an op on the CPU that has NPU candidates.
+
+    Ops of one kind are told together, in the words that are true of all and for one of them its own.
+    """
     ways = npu_candidates(op)
     if text := wished.get((op.subgraph, op.index)):
-        return text, f"kept on the CPU by {text}"
+        return text, f"kept on the CPU by {text}", ""
     priced = [c for c in ways if c.verdict == "supported"]
     if not priced:
         told = next((c for c in ways if c.verdict == "unknown"), ways[0])
         known = "" if told.verdict == "refused" else "unknown: "
         rule = f" [{told.rule}]" if told.rule else ""
-        return f"{kind(op)} {told.backend} {told.rule} {told.verdict}", f"{known}{told.reason}{rule}"
+        return f"{kind(op)} {told.backend} {told.rule} {told.verdict}", "", f"{known}{told.reason}{rule}"
     best = min(priced, key=lambda c: c.predicted_ns if c.predicted_ns is not None else 0)
     took = best.predicted_ns
     if took is None:
-        return f"{best.backend} unpriced", f"{best.backend} takes it, but its cost is not known"
+        return f"{best.backend} unpriced", f"{best.backend} takes it, but its cost is not known", ""
     prices = f"{duration(took)} on {best.backend}, {duration(op.predicted_ns)} on the CPU"
     if took >= op.predicted_ns:
-        return f"{best.backend} slower", f"{best.backend} takes it, but is slower: {prices}"
-    return f"{best.backend} borders", f"{best.backend} takes it, but getting there and back costs more: {prices}"
+        return f"{best.backend} slower", f"{best.backend} takes it, but is slower", prices
+    return f"{best.backend} borders", f"{best.backend} takes it, but getting there and back costs more", prices
 
 
 def not_on_npu(plan: Plan, graph: Graph, most: int | None) -> list[tuple[str, str]]:
@@ -78,24 +81,28 @@ def not_on_npu(plan: Plan, graph: Graph, most: int | None) -> list[tuple[str, st
     for op in fallback_ops(plan):
         if npu_candidates(op):
             why = reason(op, wished)
-            told.setdefault((op.subgraph, f"{kind(op)} {why[1]}" if whole else why[0]), []).append(op)
+            told.setdefault((op.subgraph, f"{kind(op)} {why[1:]}" if whole else why[0]), []).append(op)
     groups = sorted(told.values(), key=lambda ops: -sum(op.predicted_ns for op in ops))
     shown = groups[:most]
     lines = [_line(ops, wished, plan, whole) for ops in shown]
     if rest := [op for group in groups[len(shown) :] for op in group]:
-        lines.append(("", f"and {plural(len(rest), 'op')} more ({_names(rest)}): -v shows all"))
+        lines.append(("", f"and {plural(len(rest), 'op')} more ({names(kind(op) for op in rest)}): -v shows all"))
     return lines
 
 
 def _line(ops: Sequence[OpEntry], wished: Wishes, plan: Plan, whole: bool) -> tuple[str, str]:
-    alike = f" (and {len(ops) - 1} alike)" if len({reason(op, wished)[1] for op in ops}) > 1 else ""
+    dearest = max(ops, key=lambda op: op.predicted_ns)
+    _, words, own = reason(dearest, wished)
+    if len({reason(op, wished)[2] for op in ops}) > 1:
+        own = f"e.g. op {op_label(plan, (dearest.subgraph, dearest.index))}: {own}"
     label = ops_label(plan, [(op.subgraph, op.index) for op in ops], None if whole else LABEL)
-    return label, f"{_names(ops)}: {reason(ops[0], wished)[1]}{alike}"
+    return label, ": ".join(part for part in (names(map(kind, ops)), words, own) if part)
 
 
-def _names(ops: Sequence[OpEntry]) -> str:
-    names = list(dict.fromkeys(kind(op) for op in ops))
-    rest = len(names) - NAMES_SHOWN
+def names(operators: Iterable[str]) -> str:
+    """``ADD, MUL, MEAN and 4 other kinds``, each once."""
+    kinds = list(dict.fromkeys(operators))
+    rest = len(kinds) - NAMES_SHOWN
     if rest <= 1:
-        return ", ".join(names)
-    return f"{', '.join(names[:NAMES_SHOWN])} and {rest} other kinds"
+        return ", ".join(kinds)
+    return f"{', '.join(kinds[:NAMES_SHOWN])} and {rest} other kinds"

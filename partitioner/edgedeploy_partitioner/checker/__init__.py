@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The independent checker: is a plan true of its model?
 
-From the plan and the model alone it recomputes structure, execution order, transitions, sums and memory. It shares no
-code with what makes plans: only the values (``graph``, ``plan``), the reader and the fingerprint.
+From the plan and the model alone it recomputes structure, execution order, transitions and sums, and of the memory what
+the table says. It shares no code with what makes plans: only the values (``graph``, ``plan``), the reader and the
+fingerprint.
+
+Not recomputed, but believed: costs of ops and transitions, with their bounds and provenance; ``macs`` and ``bytes`` of
+ops; hand-over times and the overhead; candidates and verdicts, XNNPACK's too; the values of the baselines and the
+solver's lower bound (no search is made); how high the plan's upper bound is; cold and optimistic times; ``live_bytes``
+and ``peak_tensors``; memory lines other than model and arena, and an arena that is not exact, of several subgraphs or
+of kernels with memory of their own; warnings other than ``line_not_modelled``; what the hashes of ``inputs`` are of.
 
 =====================  ==============================================================================================
 code                   what does not hold
@@ -39,15 +46,19 @@ partition-order        which is the order of partition ids
 convexity              no path leaves a partition and returns to it
 transition-missing     every tensor that crosses a border has its transition
 transition-extra       and no other
+transition-bytes       of the tensor's size
 times                  subgraphs count as often as the control flow runs them
 objective, latency     the parts sum to the objective, which is the predicted latency
-bounds, negative       low <= predicted <= high; nothing is negative
+bounds, negative       low <= predicted <= high; without control flow the plan's agree with those of its parts; nothing
+                       is negative
 solver                 the bound is at most the objective, ``optimal`` exactly when equal; the order was tried
 baseline               no baseline that the options allow is faster
-arena                  the activation arena is as large as the runtime's planner makes it
-line                   a memory line is null exactly where a warning says that it is not modelled; none is negative
+arena                  the activation arena is as large as the runtime's planner makes it; the lowest one is as large as
+                       the most live bytes of the timeline
+line                   the model's line is the file's size; a line is null exactly where a warning says that it is not
+                       modelled; none is negative
 peak                   memory lines sum to the peak, within its bounds
-timeline               is in execution order, within the arena
+timeline               has a step for each executed node, in order and within the arena; the peak is where most is live
 memory-limit           the peak is within the limit
 =====================  ==============================================================================================
 """

@@ -66,11 +66,12 @@ def _arena(view: View) -> Iterator[Fault]:
 
 
 def _is_torn(scope: Scope, folded: int) -> bool:
-    """Does a delegate node unpack this constant for a reader outside it? Then it lies in the arena, which the plain
-    rules here do not know."""
-    home = scope.view.entry[scope.index, folded].partition
-    readers = {r for t in scope.subgraph.ops[folded].outputs for r in scope.subgraph.consumers.get(t, ())}
-    return home is not None and any(scope.view.entry[scope.index, r].partition != home for r in readers)
+    """Does a delegate node unpack this constant for a reader outside it, or as a result? Then it lies in the arena,
+    which the plain rules here do not know."""
+    home, made = scope.view.entry[scope.index, folded].partition, scope.subgraph.ops[folded].outputs
+    readers = {r for t in made for r in scope.subgraph.consumers.get(t, ())}
+    outside = any(scope.view.entry[scope.index, r].partition != home for r in readers)
+    return home is not None and (outside or not set(made).isdisjoint(scope.subgraph.outputs))
 
 
 def _nodes(scope: Scope) -> list[ArenaNode]:
@@ -115,10 +116,10 @@ def _peak_op(view: View) -> Iterator[Fault]:
         if s.live_bytes == most
         for op in ([s.op] if s.partition is None else view.scopes[s.subgraph].members[s.partition])
     }
-    if m.peak_op not in (at or {None}):
+    if (m.peak_op not in at) if at else (m.peak_op is not None):
         yield Fault("timeline", f"the peak is at {m.peak_op}, the most bytes are live elsewhere")
-    if m.lowest_arena_bytes is not None and most is not None and m.lowest_arena_bytes < most:
-        yield Fault("arena", f"{most} bytes are live at once, more than the lowest arena of {m.lowest_arena_bytes}")
+    if most is not None and m.lowest_arena_bytes not in (most, None):
+        yield Fault("arena", f"{most} bytes are live at once, the lowest arena is given as {m.lowest_arena_bytes}")
 
 
 def _executed(view: View, subgraph: int) -> list[tuple[int | None, int | None]]:

@@ -87,7 +87,7 @@ def _home(scope: Scope, folded: OpEntry) -> Iterator[Fault]:
     """With all its readers; XNNPACK only asks that it has them, in whichever nodes. (Alone: see execution.)"""
     homes, home = scope.homes_of_readers(folded.index), folded.partition
     own = {p.id for p in scope.partitions if p.delegate == XNNPACK}
-    if home is not None and homes != {home} and not (home in own and homes <= own):
+    if home is not None and homes != {home} and not (home in own and homes <= own | {None}):
         readers = ", ".join(sorted(map(str, homes))) or "none"
         yield Fault("folded-partition", f"{scope.name(folded.index)} is in partition {home}, its readers in {readers}")
     hosts = () if home is None else (scope.entry(op) for op in scope.members[home] - scope.subgraph.folded)

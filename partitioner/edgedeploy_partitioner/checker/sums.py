@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgedeploy_partitioner.checker.view import Fault, View
-from edgedeploy_partitioner.plan import Baseline
+from edgedeploy_partitioner.plan import Baseline, OpEntry, Transition
 
 
 def check_sums(view: View) -> Iterator[Fault]:
@@ -64,25 +64,22 @@ def _bounds(view: View) -> Iterator[Fault]:
 
 
 def _together(view: View) -> Iterator[Fault]:
-    """The bounds of the plan hold those of its ops and transitions, where no control flow chooses among them.
+    """The plan's bounds agree with those of its ops and transitions, where no control flow chooses among them.
 
-    The bounds of the overhead and the hand-overs are not in the plan: each lies on its own side of the prediction.
+    The bounds of the overhead and the hand-overs are not in the plan; only that their times lie within them is known.
     """
-    plan = view.plan
-    if any(use.times and use.index != view.main for use in plan.subgraphs) or any(
-        op.callees for op in view.graph.subgraphs[view.main].ops
-    ):
+    if any(op.callees for op in view.graph.subgraphs[view.main].ops):
         return
-    parts = [e for e in (*plan.ops, *plan.transitions) if e.subgraph == view.main]
-    known = sum(e.predicted_ns for e in parts)
-    rest = plan.predicted.latency_ns - known
-    low = sum(e.low_ns for e in parts)
-    high = sum(e.predicted_ns if e.high_ns is None else e.high_ns for e in parts)
-    given = plan.predicted
-    if not low <= given.low_ns <= low + rest:
-        yield Fault("bounds", f"the plan's low {given.low_ns} ns is not from {low} ns to {low + rest} ns, as its parts say")
-    if given.high_ns is not None and given.high_ns < high + rest:
-        yield Fault("bounds", f"the plan's high {given.high_ns} ns is under {high + rest} ns, as its parts say")
+    given, times = view.plan.predicted, view.use[view.main].times
+    every: tuple[OpEntry | Transition, ...] = (*view.plan.ops, *view.plan.transitions)
+    parts = [part for part in every if part.subgraph == view.main]
+    low = times * sum(e.low_ns for e in parts)
+    high = times * sum(e.predicted_ns if e.high_ns is None else e.high_ns for e in parts)
+    others = given.latency_ns - times * sum(e.predicted_ns for e in parts)
+    if not low <= given.low_ns <= low + others:
+        yield Fault("bounds", f"the plan's low is {given.low_ns} ns, its parts' together {low} to {low + others} ns")
+    if given.high_ns is None or given.high_ns < high + others:
+        yield Fault("bounds", f"the plan's high is {given.high_ns} ns, its parts' together at least {high + others} ns")
 
 
 def _solver(view: View) -> Iterator[Fault]:

@@ -95,7 +95,7 @@ def _mac_class(op: Op) -> str:
 def _arithmetic(graph: Graph, op: Op) -> str:
     """The row of the table: ``int8``, ``uint8``, ``int16``, ``hybrid`` or ``float32``."""
     position = multiplied(op)
-    if position is None:
+    if position is None or not 0 <= position[0] < len(op.inputs) or op.inputs[position[0]] < 0:
         return "float32"
     data = graph.tensor(op.subgraph, op.inputs[position[0]])
     if data.dtype not in _FLOATS:

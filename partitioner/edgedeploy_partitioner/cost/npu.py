@@ -125,7 +125,7 @@ class RknnCost:
 
     def _compute(self, graph: Graph, op: Op, layout: str) -> Range:
         count, operands = macs(graph, op), multiplied(op)
-        if not count or operands is None:
+        if not count or operands is None or not op.outputs:
             return ZERO
         data, out = graph.tensor(op.subgraph, op.inputs[operands[0]]), graph.tensor(op.subgraph, op.outputs[0])
         kind = "float16" if data.dtype in (DType.FLOAT32, DType.FLOAT16) else "int8"

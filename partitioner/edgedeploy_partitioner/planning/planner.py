@@ -32,6 +32,9 @@ from edgedeploy_partitioner.solver.settle import Schedule, Settled, execute, set
 from edgedeploy_profiles import board_sha256, runtime_sha256, table_sha256
 from edgedeploy_profiles.schema import Board
 
+LONGEST_NS = 2**53
+"""Nanoseconds up to which a time in microseconds is exact in JSON."""
+
 
 def partition(graph: Graph, board: Board, request: Request, name: str = "model") -> p.Plan:
     """Plan ``graph`` on ``board``. ``name`` is the model's, for the plan.
@@ -46,7 +49,27 @@ def partition(graph: Graph, board: Board, request: Request, name: str = "model")
     if request.input_shapes:
         graph = with_input_shapes(graph, request.input_shapes, request.signature)
     planner = _Planner(graph, main, Target.of(graph, board, request), request)
-    return planner.plan(name)
+    plan = planner.plan(name)
+    _refuse_impossible(plan, graph)
+    return plan
+
+
+def _refuse_impossible(plan: p.Plan, graph: Graph) -> None:
+    """Raise :class:`NotDeployable` for a plan that no runtime could follow, or whose times have no exact JSON."""
+    for use in plan.subgraphs:
+        made = {t for i in use.order for t in graph.subgraphs[use.index].ops[i].outputs}
+        for i in use.order:
+            op = graph.subgraphs[use.index].ops[i]
+            early = [t for t in op.inputs if t in made]
+            if early and use.role != "unused":
+                maker = graph.subgraphs[use.index].producer[early[0]]
+                raise NotDeployable(
+                    f"op {i} {op.name} of subgraph {use.index} comes before op {maker}, which makes its input: the"
+                    " runtime keeps the file's order where no delegate claims anything, and would compute nonsense"
+                )
+            made.difference_update(op.outputs)
+    if max(plan.predicted.latency_ns, plan.predicted.high_ns or 0) > LONGEST_NS:
+        raise NotDeployable(f"one inference takes more than {LONGEST_NS // 10**9} s: no such shapes are planned for")
 
 
 @dataclass(frozen=True)
@@ -191,10 +214,9 @@ class _Planner:
                     f"--max-partitions {self.request.max_partitions}: the forced ops need more partitions than that"
                 )
             if left is not None:
-                left -= settled.schedule.price.partitions
                 if index != self.main:
-                    # How the limit is best shared is not searched.
-                    settled = dataclasses.replace(settled, is_optimal=False)
+                    settled = _without_limit_bound(settled, scn)
+                left -= settled.schedule.price.partitions
             found[index] = settled
         return tuple(found[i] for i in range(len(scenes)))
 
@@ -285,6 +307,12 @@ class _Planner:
                 input_shapes=dict(request.input_shapes),
             ),
         )
+
+
+def _without_limit_bound(limited: Settled, scn: Scene) -> Settled:
+    """How a limit is best shared among subgraphs is not searched: past the main one only the bound without it holds."""
+    free = settled_as(scn.with_limit(None), limited.schedule, limited.order, limited.orders_tried)
+    return dataclasses.replace(limited, bound_ns=free.bound_ns, is_optimal=limited.is_optimal and free.is_optimal)
 
 
 def _executed(scn: Scene, schedule: Schedule) -> tuple[ExecutedNode, ...]:

@@ -34,6 +34,22 @@ class Request:
     signature: str | None = None
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Python callers get the checks that the command line makes. Raises :class:`InputError`."""
+        for name, allowed in (("xnnpack", ("default", "off", "switch")), ("assume_unknown", ("refused", "supported"))):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name}={getattr(self, name)!r}: expected one of {', '.join(allowed)}")
+        for name in ("threads", "memory_limit_bytes", "max_partitions"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 0):
+                raise InputError(f"{name}={value!r}: expected a whole number that is not negative")
+        for name in ("force", "forbid"):
+            if isinstance(getattr(self, name), str):
+                raise InputError(f"{name}={getattr(self, name)!r}: expected a sequence of WHAT=BACKEND")
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        shapes = {str(name): tuple(shape) for name, shape in self.input_shapes.items()}
+        object.__setattr__(self, "input_shapes", shapes)
+
 
 def stack_of(board: Board, npu: str | None) -> str | None:
     """The name of the stack to plan for; None for a plan without NPU. Raises :class:`InputError`."""

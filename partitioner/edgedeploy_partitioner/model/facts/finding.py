@@ -65,8 +65,8 @@ def listed(things: Iterable[object]) -> str:
 
 
 def counted(names: Iterable[str]) -> str:
-    """``FlexMul ×2, FlexSub``, in order of first appearance."""
-    return ", ".join(printable(name) + (f" ×{n}" if n > 1 else "") for name, n in Counter(names).items())
+    """``FlexMul x2, FlexSub``, in order of first appearance."""
+    return ", ".join(printable(name) + (f" x{n}" if n > 1 else "") for name, n in Counter(names).items())
 
 
 def plural(count: int, word: str) -> str:
