@@ -74,6 +74,18 @@ def test_a_partition_limit_over_several_subgraphs_is_judged_truly(limit: int, fo
     assert (found.solver.status == "optimal") == (found.solver.lower_bound_ns == found.solver.objective_ns)
 
 
+def test_what_a_reducer_calls_is_a_body() -> None:
+    model = Model()
+    g, body = model.subgraph(), model.subgraph("sum")
+    x = g.input((4, 4))
+    g.outputs(g.apply("STABLEHLO_REDUCE", [x, g.constant(np.zeros((), np.float32))], (4,), dimensions=(1,), body_subgraph_index=1))
+    body.outputs(body.apply("STABLEHLO_ADD", [body.input(()), body.input(())], ()))
+    graph = read_bytes(model.build())
+    found = plan(graph)
+    assert [(use.role, use.times) for use in found.subgraphs] == [("main", 1), ("body", 1)]
+    assert check(found, graph) == ()
+
+
 def half_weights(*, weight_is_result: bool) -> bytes:
     """float16 weights behind a DEQUANTIZE, read by a convolution after an op that XNNPACK leaves."""
     model = Model()

@@ -54,6 +54,9 @@ def _loops(view: View, scope: Scope) -> bool:
 
 
 def _calls(view: View, op: Op) -> list[tuple[int, str]]:
+    """Other ops that call subgraphs (StableHLO's reducers and the like) run them as bodies."""
+    if op.code not in {code for code, _ in _CALLED_AS}:
+        return [(s, "body") for s in op.callees]
     called = [(op.options.get(option), role) for (code, option), role in _CALLED_AS.items() if code == op.code]
     return [(s, role) for s, role in called if isinstance(s, int) and 0 <= s < len(view.graph.subgraphs)]
 
