@@ -58,8 +58,8 @@ def run_all(paths: Sequence[Path], seed: int, mutants: int, deadline_s: float) -
         totals.update(result)
         if failure:
             return report(paths, seed, first + sum(result.values()), failure)
-        print(f"\r{first + count} of {mutants}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        if sys.stderr.isatty():
+            print(f"\r{first + count} of {mutants}", end="", file=sys.stderr, flush=True)
     largest = max(budget_share(path) for path in paths)
     counts = ", ".join(f"{number} {what}" for what, number in sorted(totals.items()))
     print(f"{mutants} mutants of {len(paths)} models, seed {seed}: {counts}; no traceback, hang or crash. "
@@ -86,7 +86,7 @@ def report(paths: Sequence[Path], seed: int, number: int, failure: str) -> int:
     data = next(make_mutants(paths, seed, [number]))
     saved = Path(tempfile.gettempdir()) / f"fuzz-{seed}-{number}.tflite"
     saved.write_bytes(data)
-    print(f"\nmutant {number} of {paths[number % len(paths)]}: {failure}", file=sys.stderr)
+    print(f"mutant {number} of {paths[number % len(paths)]}: {failure}", file=sys.stderr)
     print(f"mutant {number}, seed {seed}, breaks the reader; it is in {saved}")
     return 1
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgedeploy_partitioner.cost import CpuCost, npu_cost
-from edgedeploy_partitioner.cost.npu import channel_block, padded_bytes
 from edgedeploy_partitioner.cost.ranges import Range, gb_s_us, roofline
+from edgedeploy_partitioner.cost.rknn import channel_block, padded_bytes
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Quantization, Span, Subgraph, Tensor
 from edgedeploy_profiles import load_board, load_core, load_kernel_costs

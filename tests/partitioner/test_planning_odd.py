@@ -77,8 +77,8 @@ def test_a_partition_limit_over_several_subgraphs_is_judged_truly(limit: int, fo
 def test_what_a_reducer_calls_is_a_body() -> None:
     model = Model()
     g, body = model.subgraph(), model.subgraph("sum")
-    x = g.input((4, 4))
-    g.outputs(g.apply("STABLEHLO_REDUCE", [x, g.constant(np.zeros((), np.float32))], (4,), dimensions=(1,), body_subgraph_index=1))
+    x, start = g.input((4, 4)), g.constant(np.zeros((), np.float32))
+    g.outputs(g.apply("STABLEHLO_REDUCE", [x, start], (4,), dimensions=(1,), body_subgraph_index=1))
     body.outputs(body.apply("STABLEHLO_ADD", [body.input(()), body.input(())], ()))
     graph = read_bytes(model.build())
     found = plan(graph)
