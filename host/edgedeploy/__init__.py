@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line, board connections, bundles and reports; and the same verbs for Python, imported when used."""
+"""The command line, board connections, bundles and reports; and the verbs for Python, imported when used."""
 
 from __future__ import annotations
 
@@ -14,12 +14,28 @@ if TYPE_CHECKING:
     from edgedeploy.api import read_model as read_model
     from edgedeploy.api import read_plan as read_plan
     from edgedeploy.bundle import write_bundle as write_bundle
+    from edgedeploy_partitioner.errors import InputError as InputError
+    from edgedeploy_partitioner.errors import NotDeployable as NotDeployable
+    from edgedeploy_profiles.errors import ProfileError as ProfileError
 
 _WHERE = {
     **dict.fromkeys(("check", "diff", "load_board", "partition", "read_model", "read_plan"), "edgedeploy.api"),
     "write_bundle": "edgedeploy.bundle",
+    **dict.fromkeys(("InputError", "NotDeployable"), "edgedeploy_partitioner.errors"),
+    "ProfileError": "edgedeploy_profiles.errors",
 }
-__all__ = ["check", "diff", "load_board", "partition", "read_model", "read_plan", "write_bundle"]
+__all__ = [
+    "InputError",
+    "NotDeployable",
+    "ProfileError",
+    "check",
+    "diff",
+    "load_board",
+    "partition",
+    "read_model",
+    "read_plan",
+    "write_bundle",
+]
 
 
 def __getattr__(name: str) -> Any:

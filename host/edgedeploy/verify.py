@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,15 +45,23 @@ def _files(folder: Path, manifest: Manifest) -> Iterator[str]:
     listed = [entry.path for entry in manifest.files]
     yield from (f"{MANIFEST} does not list {path}" for path in EVERY_BUNDLE if path not in listed)
     yield from (f"{MANIFEST} lists {path} twice" for path in sorted({p for p in listed if listed.count(p) > 1}))
-    inside = folder.resolve()
     for entry in manifest.files:
-        file = folder / entry.path
-        if "\0" in entry.path or not file.resolve().is_relative_to(inside) or not file.is_file():
+        file = _inside(folder, entry.path)
+        if file is None:
             yield f"{entry.path} is missing"
         elif (found := file.stat().st_size) != entry.bytes:
             yield f"{entry.path} has {found} bytes, {MANIFEST} says {entry.bytes}"
         elif _sha256(file) != entry.sha256:
             yield f"{entry.path} is not the file that {MANIFEST} lists: its SHA-256 is another"
+
+
+def _inside(folder: Path, path: str) -> Path | None:
+    """The file ``path`` of ``folder``; None if there is none, or it is a way out."""
+    try:
+        file = Path(os.path.realpath(folder / path))
+        return file if file.is_relative_to(os.path.realpath(folder)) and file.is_file() else None
+    except (OSError, ValueError):  # a name that no file can have
+        return None
 
 
 def _agreement(manifest: Manifest, plan: Plan) -> Iterator[str]:

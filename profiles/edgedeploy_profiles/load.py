@@ -159,7 +159,7 @@ def _load(file: Path, kind: type[V]) -> V:
 def _read(file: Path) -> bytes:
     """All of a regular file: not a pipe or device, which may never end."""
     found = file.stat()
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):  # reading a folder fails by itself
         raise _wrong(file, "", "not a regular file")
     if found.st_size > _MOST_BYTES:
         raise _wrong(file, "", f"{found.st_size} bytes is too large for a profile")

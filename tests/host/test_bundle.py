@@ -284,9 +284,7 @@ def test_an_exchange_that_fails_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["", ".", "..", "a/.."])
-def test_a_bundle_needs_a_folder_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
-) -> None:
+def test_a_bundle_needs_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"-o .*folder of its own"):
         bundle.write_bundle(_plan(), MODEL, folder, overwrite=False)
@@ -295,7 +293,7 @@ def test_a_bundle_needs_a_folder_of_its_own(
 
 def test_the_longest_name_will_do_and_a_longer_one_is_told(tmp_path: Path) -> None:
     assert bundle.write_bundle(_plan(), MODEL, tmp_path / ("n" * 255), overwrite=False).changed
-    with pytest.raises(InputError, match="-o .*/m{256}: file name too long"):
+    with pytest.raises(InputError, match=r"-o .*/m{256}: file name too long"):
         bundle.write_bundle(_plan(), MODEL, tmp_path / ("m" * 256), overwrite=False)
 
 

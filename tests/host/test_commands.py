@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from edgedeploy.bundle import MANIFEST
 from edgedeploy_partitioner import edp
 from edgedeploy_partitioner.model.build import Model
 from edgedeploy_partitioner.plan import from_json
+from edgedeploy_profiles import board_names
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = str(ROOT / "examples" / "dscnn_kws.int8.tflite")
@@ -124,7 +126,7 @@ def test_several_boards(shell: Shell) -> None:
     assert code == 0
     assert {"rk3588", "rpi5"} <= set(out.split())
     plans = shell.json("partition", TINY, "--board", "all")
-    assert [plan["inputs"]["board"]["name"] for plan in plans] == ["local", "rk3588", "rpi5"]
+    assert tuple(plan["inputs"]["board"]["name"] for plan in plans) == board_names()
     assert "predicted latency" in shell("partition", TINY, "--board", "rk3588,rpi5", "-v")[1]
 
 
@@ -226,6 +228,16 @@ def test_a_bundle_checks_and_compares(shell: Shell, tmp_path: Path) -> None:
     assert shell("diff", bundle, bundle)[1] == "the plans are the same\n"
 
 
+def test_a_bundle_being_written_is_cleaned_up_when_the_program_is_ended(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(SystemExit) as ended:
+        shell("partition", TINY, "--board", "rpi5", "-o", tmp_path / "out", "-q")
+    assert ended.value.code == 143
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_plan_of_another_model_is_faulty(shell: Shell, tmp_path: Path) -> None:
     assert shell("partition", TINY, "--board", "rpi5", "-o", tmp_path / "out", "-q")[0] == 0
     code, out, err = shell("check", tmp_path / "out", UNET)
@@ -312,15 +324,22 @@ def test_inspect_tries_the_model_in_a_child(shell: Shell) -> None:
 def test_boards_names_the_source_of_every_number(shell: Shell) -> None:
     code, out, _ = shell("boards")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines() if not line.startswith(" ")] == ["local", "rk3588", "rpi5"]
+    assert tuple(line.split()[0] for line in out.splitlines() if not line.startswith(" ")) == board_names()
+    assert {"local", "rk3588", "rpi5"} <= set(board_names())
     code, out, _ = shell("boards", "rk3588")
     assert "sbc-bench" in out
     [board] = shell.json("boards", "rk3588")["boards"]
     assert board["clusters"][0]["clock_ghz"]["source"] in board["sources"]
 
 
-def test_python_has_the_same_verbs() -> None:
+def test_python_has_the_verbs_and_the_errors() -> None:
     assert set(edgedeploy.__all__) == set(dir(edgedeploy))
+    with pytest.raises(edgedeploy.InputError):
+        edgedeploy.read_plan("none")
+    with pytest.raises(edgedeploy.ProfileError):
+        edgedeploy.load_board("none")
+    with pytest.raises(edgedeploy.NotDeployable):
+        edgedeploy.partition(TINY, "rpi5", memory_limit_bytes=1)
     plan = edgedeploy.partition(edgedeploy.read_model(TINY), edgedeploy.load_board("rpi5"), threads=1)
     assert plan.inputs.options.threads == 1
     assert edgedeploy.check(plan, edgedeploy.read_model(TINY)) == ()

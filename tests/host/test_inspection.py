@@ -14,6 +14,7 @@ from edgedeploy.__main__ import main
 from edgedeploy.api import find_runtime
 from edgedeploy.inspection import inspect
 from edgedeploy_partitioner.model.build import Model, per_tensor
+from edgedeploy_partitioner.model.facts.finding import counted
 from edgedeploy_partitioner.model.read import read_bytes
 
 

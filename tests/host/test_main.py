@@ -140,7 +140,7 @@ def test_a_bug_shows_its_traceback_when_asked(
         assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_board_that_is_no_file_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_board_that_is_no_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.toml")
     (tmp_path / "endless.toml").symlink_to("/dev/zero")
     (tmp_path / "large.toml").write_text("#" * (1 << 20) + "\n")

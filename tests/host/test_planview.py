@@ -32,7 +32,9 @@ def test_an_index_alone_is_of_the_main_subgraph() -> None:
     assert [(op.subgraph, op.index) for op in select(plan, "1")] == [(1, 1)]
     assert [(op.subgraph, op.index) for op in select(plan, "0:1")] == [(0, 1)]
     assert [(op.subgraph, op.index) for op in select(plan, "1:1")] == [(1, 1)]
-    for wrong in ("2", "2:0", ":1", "1:", "0:0:1", "-1", "x", ""):
+    assert [(op.subgraph, op.index) for op in select(plan, "0-1")] == [(1, 0), (1, 1)]
+    assert [(op.subgraph, op.index) for op in select(plan, "CONV_2D")] == [(0, 0), (1, 0)]
+    for wrong in ("CONV", "3-9", "2", "2:0", ":1", "1:", "0:0:1", "-1", "x", ""):
         with pytest.raises(InputError, match="no such op"):
             select(plan, wrong)
 
@@ -47,7 +49,8 @@ def test_labels_of_several_ops() -> None:
     plan = _second_is_main()
     ops = [(0, 0), (0, 1), (0, 3), (1, 5), (1, 6)]
     assert ops_label(plan, ops) == "0:0-1, 0:3, 5-6"
-    assert ops_label(plan, [(0, i) for i in range(0, 90, 2)], 12) == "0:0..88"
+    assert ops_label(plan, [(0, i) for i in range(0, 90, 2)], 12) == "0:0 (+44 more)"
+    assert ops_label(plan, [(1, i) for i in (1, 3, 4, 5, 9, 11, 13)], 16) == "1, 3-5 (+3 more)"
 
 
 def test_every_report_calls_an_op_the_same() -> None:

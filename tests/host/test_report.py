@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -12,11 +13,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from edgedeploy.bundle import missing_files
+from edgedeploy.report.boards import comparison
+from edgedeploy.report.diff import diff_report
 from edgedeploy.report.page import Style, render, style_for, text
 from edgedeploy.report.plan import plan_report
 from edgedeploy.report.reasons import fallback_ops, refused_ops
 from edgedeploy.report.runs import Row, blocks, by_kind, counted, one_by_one, patterns, stretches
-from edgedeploy_partitioner.plan import Baseline, Baselines, OpEntry, Plan, Predicted
+from edgedeploy_partitioner.diff import diff
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.plan import Baseline, Baselines, OpEntry, Plan, Predicted, Warn
 from support.plans import sample
 
 SIXTY = ["rknn"] * 30 + ["xnnpack"] * 3 + ["rknn"] * 25 + ["builtin"] * 2
@@ -102,11 +108,19 @@ def _with_times(plan: Plan, latency_ns: int, cpu_ns: int, stock_ns: int | None) 
 @pytest.mark.parametrize(
     ("placed", "times", "words"),
     [
-        (["rknn"], (1_000, 2_500, 1_100), ("2.50x faster than all on the CPU", "1.10x faster than the stock delegate")),
-        (["rknn"], (1_000, 2_500, 1_000), ("the same as the stock delegate",)),
+        (
+            ["rknn"],
+            (1_000, 2_500, 1_100),
+            ("2.50x faster than all on the CPU", "1.10x faster than stock TFLite partitioning"),
+        ),
+        (["rknn"], (1_000, 2_500, 1_000), ("the same as stock TFLite partitioning",)),
         (["rknn"], (1_000, 2_500, None), ("2.50x faster than all on the CPU",)),
         (["rknn"], (2_000, 1_000, None), ("2.00x slower than all on the CPU",)),
-        (["xnnpack"], (1_000, 1_000, 3_000), ("everything stays on the CPU", "stock delegate would be 3.00x slower")),
+        (
+            ["xnnpack"],
+            (1_000, 1_000, 3_000),
+            ("everything stays on the CPU", "stock TFLite partitioning: 3.00x slower"),
+        ),
     ],
 )
 def test_the_comparison_in_words(placed: list[str], times: tuple[int, int, int | None], words: tuple[str, ...]) -> None:
@@ -123,6 +137,110 @@ def test_the_cpu_wins_for_one_of_two_reasons() -> None:
     shown = " ".join(plan_report(priced, graph, Style()).split())
     assert "the CPU alone is the fastest" in shown
     assert "getting there and back costs more" in shown
+
+
+def _words_of(plan: Plan, graph: Graph, style: Style | None = None) -> str:
+    return " ".join(plan_report(plan, graph, style or Style()).split())
+
+
+def test_a_move_that_takes_long_has_its_bar() -> None:
+    plan, graph = sample(["rknn"])
+    slow = replace(plan.transitions[0], predicted_ns=plan.predicted.latency_ns // 2)
+    plan = replace(plan, transitions=(slow, *plan.transitions[1:]))
+    lines = plan_report(plan, graph, Style(100, color=True)).splitlines()
+    enter, leave, handover = (
+        next(line for line in lines if word in line) for word in ("> enter", "< leave", "hand-over  ")
+    )
+    assert [re.sub(r"\x1b\[[\d;]*m", "", line).split()[-1] for line in (enter, leave)] == ["####", "#"]
+    assert re.sub(r"\x1b\[[\d;]*m", "", handover).split()[-1].startswith("##")
+    assert "\x1b[2m" not in enter + handover, "what takes long is not dimmed"
+    assert "\x1b[2m" in leave
+
+
+def test_a_line_of_reasons_names_one_reason_and_an_example() -> None:
+    plan, graph = sample(["builtin", "xnnpack"] * 9, ["CONV_2D"])
+    taken = [
+        replace(op.candidates[0], verdict="supported", predicted_ns=op.predicted_ns * (2 + op.index)) for op in plan.ops
+    ]
+    ops = tuple(replace(op, candidates=(way,)) for op, way in zip(plan.ops, taken, strict=True) if op.index != 4)
+    refused = replace(plan, ops=(*ops[:4], plan.ops[4], *ops[4:]))
+    shown = plan_report(refused, graph, Style()).partition("Not on the NPU\n")[2].splitlines()
+    assert shown[0].startswith("  0-3, 5-17  CONV_2D: rknn takes it, but is slower: e.g. op 0: ")
+    assert re.search(r"  4 +CONV_2D: kernel 13x9 is larger", "".join(shown))
+    assert ".." not in "".join(shown).replace("...", "")
+
+
+def test_a_plan_that_the_runtime_will_not_run_says_so_first() -> None:
+    plan, graph = sample(["builtin"])
+    plan = replace(
+        plan, warnings=(Warn("no_runtime_kernel", "tflite has no kernel for Erf; it costs nothing", (0, 0)),)
+    )
+    for depth in (-1, 0, 1):
+        assert "\nnot runnable: tflite has no kernel for Erf\n" in plan_report(plan, graph, Style(depth=depth))
+    assert missing_files(plan) == ("tflite has no kernel for Erf",)
+    compared = comparison({"a": plan, "b": sample(["builtin"])[0], "c": plan}, Style())
+    assert "not runnable on a, c: tflite has no kernel for Erf\n" in compared
+
+
+def test_segments_are_still_to_be_compiled() -> None:
+    assert "2 NPU segments still to be compiled by rknn-toolkit2" in _words_of(*sample(["rknn", "builtin", "rknn"]))
+    assert "compiled" not in _words_of(*sample(["builtin"]))
+
+
+def test_the_dearest_ops_on_the_cpu_are_named_with_their_time() -> None:
+    plan, graph = sample(["builtin"] * 4, ["ADD", "MUL", "ADD", "ADD"])
+    assert "op 0 ADD and 2 alike take 192 us of 276 us on the CPU; the NPU refuses them: replace" in _words_of(
+        plan, graph
+    )
+    ops = tuple(
+        replace(op, candidates=(replace(op.candidates[0], verdict="supported", predicted_ns=10**6),)) for op in plan.ops
+    )
+    assert "2 alike take 192 us of 276 us on the CPU, the most of any kind" in _words_of(replace(plan, ops=ops), graph)
+
+
+def test_the_advice_on_open_shapes_is_the_option_to_give() -> None:
+    plan, graph = sample(["builtin"])
+    way = replace(plan.ops[0].candidates[0], rule="static_shape")
+    plan = replace(plan, ops=(replace(plan.ops[0], candidates=(way,)),))
+    sub = graph.subgraphs[0]
+    tensors = (dataclasses.replace(sub.tensors[0], signature=(-1, 32, 32, 64)), *sub.tensors[1:])
+    graph = dataclasses.replace(graph, subgraphs=(dataclasses.replace(sub, tensors=tensors),))
+    assert "1 op refused for shapes that are not fixed; fix them, for example with --input-shape t0=1,32,32,64" in (
+        _words_of(plan, graph)
+    )
+
+
+def test_inputs_that_differ_are_told_in_words() -> None:
+    plan, _ = sample(["rknn"])
+    inputs = plan.inputs
+    other = replace(
+        plan,
+        inputs=replace(
+            inputs,
+            board=replace(inputs.board, profile_sha256="1" * 64, stack=None),
+            runtime=replace(inputs.runtime, sha256="1" * 64),
+            tables={},
+            options=replace(inputs.options, force=("0=cpu", "1=cpu"), input_shapes={"x": (1, 2)}),
+        ),
+    )
+    shown = diff_report(diff(plan, other), plan, other, Style())
+    told = dict(
+        line.strip().split("  ", 1) for line in shown.partition("Inputs\n")[2].splitlines() if "  " in line.strip()
+    )
+    assert {key: value.strip() for key, value in told.items()} == {
+        "board profile": "another", "NPU stack": "rknn -> none", "runtime profile": "another",
+        "table rknn": "SDK 2.3.2 -> none", "force": "none -> 0=cpu, 1=cpu", "input shapes x": "none -> 1, 2",
+    }  # fmt: skip
+    assert not set("[]{}'\"") & set(shown)
+
+
+def test_ops_that_moved_for_one_cause_share_a_line() -> None:
+    before, _ = sample(["rknn"] * 12)
+    after, _ = sample(["builtin"] * 12)
+    shown = diff_report(diff(before, after), before, after, Style())
+    moved = shown.partition("12 ops moved\n")[2].partition("\n\n")[0]
+    assert moved.startswith("  0-11  CONV_2D, DEPTHWISE_CONV_2D, ADD: rknn/npu -> cpu/builtin; e.g. op 0:")
+    assert moved.count("->") == 1
 
 
 def test_what_nothing_calls_is_not_shown() -> None:

@@ -55,6 +55,20 @@ def test_ranges_name_the_same_numbers(numbers: list[int]) -> None:
     assert named == sorted(numbers)
 
 
+@given(st.lists(st.integers(min_value=0, max_value=200), unique=True, min_size=1), st.integers(1, 30))
+def test_brief_ranges_name_the_first_and_count_the_rest(numbers: list[int], width: int) -> None:
+    shown, _, left = text.brief_ranges(numbers, width, "1:").partition(" +")
+    named: list[int] = []
+    for part in shown.split(", "):
+        first, _, last = part.removeprefix("1:").partition("-")
+        named += range(int(first), int(last or first) + 1)
+    assert named == sorted(numbers)[: len(named)]
+    assert len(named) + int(left or 0) == len(numbers)
+    whole = text.ranges(numbers, "1:")
+    assert len(f"{shown} +{left}") <= width or shown in (whole, whole.split(", ")[0])
+    assert left or shown == whole
+
+
 @pytest.mark.parametrize(
     ("ns", "than", "words"),
     [

@@ -51,6 +51,7 @@ def _other_edp(folder: Path) -> None:
     """A readable plan.edp of another plan, listed as it is."""
     plan = (folder / "plan.json").read_bytes()
     other = api.partition(UNET, "rk3588", force=("0=cpu",))
+    (folder / "loop").unlink()
     write_bundle(other, UNET.read_bytes(), folder, overwrite=True)
     (folder / "plan.json").write_bytes(plan)
 
@@ -71,6 +72,9 @@ def _other_edp(folder: Path) -> None:
         (_in_manifest(lambda m: m["files"].append(m["files"][0])), "lists model.tflite twice"),
         (_in_manifest(lambda m: m["files"][0].update(path="../bundle2")), "../bundle2 is missing"),
         (_in_manifest(lambda m: m["files"][0].update(path="a\0")), "a\\x00 is missing"),
+        (_in_manifest(lambda m: m["files"][0].update(path="\ud800")), "\\ud800 is missing"),
+        (_in_manifest(lambda m: m["files"][0].update(path="a" * 300)), "aaa is missing"),
+        (_in_manifest(lambda m: m["files"][0].update(path="loop")), "loop is missing"),
         (_in_manifest(lambda m: m.update(model_sha256="0" * 64)), "two SHA-256 of model.tflite"),
         (_in_manifest(lambda m: m.update(model_sha256="0" * 64)), "model.tflite is not the model of plan.json"),
         (_in_manifest(lambda m: m.update(plan_sha256="0" * 64)), "two SHA-256 of plan.json"),
@@ -87,6 +91,7 @@ def test_what_is_changed_in_a_bundle_is_told(
     folder = tmp_path / "bundle"
     shutil.copytree(good, folder)
     shutil.copy(UNET, tmp_path / "bundle2")
+    (folder / "loop").symlink_to("loop")
     assert main(["check", str(folder), str(UNET)]) == 0
     edit(folder)
     capsys.readouterr()

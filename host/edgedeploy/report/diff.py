@@ -26,7 +26,6 @@ INPUT_NAMES = {
     "tables.": "table {1}",
     "kernels_sha256": "NEON kernels",
     "measurements_sha256": "measurements",
-    "options.": "{1}",
 }
 """What inputs are called, by the start of their key; others by the key itself."""
 
@@ -84,7 +83,8 @@ def _input(change: Change, style: Style) -> tuple[str, str]:
     """What differs in what the plans depend on, called by its name; of hashes only that they differ."""
     parts = change.key.split(".")[1:]
     known = next((words for start, words in INPUT_NAMES.items() if change.key.startswith(f"inputs.{start}")), "")
-    name = known.format(*parts).replace("_", " ") or " ".join(parts).replace("_", " ")
+    own = parts[1:] if parts[0] == "options" else parts
+    name = known.format(*parts) or " ".join(own).replace("_", " ")
     if style.depth < 1 and change.key.endswith(("sha256", "fingerprints")):
         return name, "another"
     if parts[0] == "tables" and len(parts) == 2:
