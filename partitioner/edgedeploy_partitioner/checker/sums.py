@@ -68,7 +68,7 @@ def _together(view: View) -> Iterator[Fault]:
 
     The bounds of the overhead and the hand-overs are not in the plan; only that their times lie within them is known.
     """
-    if any(op.callees for op in view.graph.subgraphs[view.main].ops):
+    if any(op.callees or op.code == "WHILE" for op in view.graph.subgraphs[view.main].ops):
         return
     given, times = view.plan.predicted, view.use[view.main].times
     every: tuple[OpEntry | Transition, ...] = (*view.plan.ops, *view.plan.transitions)
