@@ -4,8 +4,7 @@
     PlanningError
     ├── InputError            2   bad input or usage
     │   └── MalformedModel    2   the bytes are not a readable .tflite model
-    ├── NotDeployable         3   a good model that this board cannot take
-    └── GateFailed            1   a limit the user set is exceeded
+    └── NotDeployable         3   a good model that this board cannot take
 
 Every message is one printable line: what, where, what to do. Names in it may come from a hostile file.
 """
@@ -48,9 +47,3 @@ class NotDeployable(PlanningError):
     """The model is readable and this board, runtime or limit cannot take it."""
 
     exit_code = 3
-
-
-class GateFailed(PlanningError):
-    """A gate the user asked for (``--fail-on``, a limit) did not hold."""
-
-    exit_code = 1

@@ -13,7 +13,7 @@ import pytest
 
 from edgedeploy import api, output
 from edgedeploy.__main__ import main
-from edgedeploy_partitioner.errors import GateFailed, InputError, NotDeployable
+from edgedeploy_partitioner.errors import InputError, NotDeployable
 from edgedeploy_profiles import ProfileError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +98,6 @@ def _raised_from(error: Exception, cause: BaseException) -> Exception:
     [
         (InputError("a [bold]b[/bold]\x07"), 2, r"error: a [bold]b[/bold]\x07"),
         (NotDeployable("no"), 3, "error: no"),
-        (GateFailed("no"), 1, "error: no"),
         (ProfileError("no"), 2, "error: no"),
         (PermissionError(13, "Permission denied", "a\nb"), 2, r"error: a\nb: Permission denied"),
         (MemoryError(), 2, "error: not enough memory on this machine"),

@@ -29,7 +29,7 @@ BAR = 8
 LARGE = 1 / BAR
 """Share of the time from which a transition or hand-over is shown like an op."""
 COLUMNS: tuple[tuple[Literal["left", "right"], int | None], ...] = (
-    ("left", 7), ("left", None), ("right", 6), ("left", 8), ("right", 7), ("left", BAR),
+    ("left", 8), ("left", None), ("right", 6), ("left", 8), ("right", 7), ("left", BAR),
 )  # fmt: skip
 HEADER = ("op", "what", "MACs", "bound by", "time", "share")
 SIGNS = {"enter": ">", "leave": "<", "internal": "~"}
