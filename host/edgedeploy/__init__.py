@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line, board connections, bundles and reports; and the verbs for Python, imported when used."""
+"""The command line, bundles and reports; and the verbs for Python, imported when used."""
 
 from __future__ import annotations
 

@@ -36,6 +36,8 @@ def board_list(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise typer.BadParameter(f"--board {text!r} has an empty name")
+    if "all" in names:
+        raise typer.BadParameter(f"--board {text!r}: 'all' stands alone")
     return list(dict.fromkeys(names))
 
 

@@ -106,7 +106,9 @@ def test_partition_limits() -> None:
         ({"force": ("3=cpu", "3=rknn")}, "already forced"),
         ({"force": ("3=cpu",), "forbid": ("3=cpu",)}, "held there"),
         ({"forbid": ("3=cpu", "3=rknn")}, "no place to run"),
-        ({"force": ("2=neon",)}, "there is no kernel for it"),
+        ({"force": ("2=neon",)}, "unknown back end 'neon'; here: cpu, rknn"),
+        ({"cpus": "0,5-2"}, "5-2 is no range"),
+        ({"cpus": "2000"}, "no range of CPU numbers"),
         ({"npu": "teflon"}, "board rk3588 has rknn"),
         ({"cpus": "9"}, "not 9"),
         ({"cpus": "2-"}, "expected big, little"),
@@ -118,6 +120,13 @@ def test_partition_limits() -> None:
 def test_options_that_cannot_be_met_say_why(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         plan(example("unet_128.int8.tflite"), **options)
+
+
+@pytest.mark.parametrize("wish", ["0=rknn", "DEQUANTIZE=cpu"])
+def test_a_folded_op_cannot_be_placed(wish: str) -> None:
+    for option in ("force", "forbid"):
+        with pytest.raises(InputError, match="only unpacks a constant"):
+            plan(example("dscnn_kws.fp16.tflite"), "rk3588", **{option: (wish,)})
 
 
 def test_a_refused_force_gives_the_reason_of_the_table() -> None:

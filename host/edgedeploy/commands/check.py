@@ -21,8 +21,8 @@ def command(
 ) -> int:
     """Check a plan against its model, independently.
 
-    Structure, execution order, sums, memory and gates are recomputed by code that the planner does not use. Of a bundle
-    the files are checked too; its own model.tflite will do as MODEL.
+    Structure, execution order, sums, memory and limits are recomputed by code that the planner does not use. Of a
+    bundle the files are checked too; its own model.tflite will do as MODEL.
     """
     from edgedeploy import api, output
     from edgedeploy.text import plural, printable

@@ -16,7 +16,7 @@ def command(
     runtime: Annotated[
         str | None,
         typer.Option(
-            "--runtime", metavar="NAME[==V]", help="Asked what it would refuse. [default: the newest that is known]"
+            "--runtime", metavar="NAME[==V]", help="Asked what it would refuse. [default: ai-edge-litert 2.3.0]"
         ),
     ] = None,
     as_json: o.Json = False,

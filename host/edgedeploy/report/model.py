@@ -32,6 +32,8 @@ def _pieces(facts: ModelFacts, style: Style) -> Iterator[RenderableType]:
     if facts.compiled_for:
         yield text((f"already compiled for {facts.compiled_for}: nothing to partition", WARN))
     if style.depth < 0:
+        if facts.trial:
+            yield _trial(facts.trial)
         return
     yield text((f"sha256 {facts.sha256}", DIM))
     if facts.description:

@@ -2,7 +2,7 @@
 """``--force`` and ``--forbid``: ``WHAT=BACKEND``.
 
 ``WHAT`` is an op index (of the main subgraph), a range ``3-9``, ``subgraph:index``, an operator name, or
-``tensor:NAME`` (the op that makes it).
+``tensor:NAME`` (the op that makes it). Folded ops cannot be placed: they go where their readers go.
 """
 
 from __future__ import annotations
@@ -60,9 +60,12 @@ def _parse(
         raise InputError(f"{option} {text}: expected WHAT=BACKEND, e.g. 3-9=cpu")
     if backend not in backends:
         raise InputError(f"{option} {text}: unknown back end {backend!r}; here: {', '.join(sorted(backends))}")
-    ops = _ops(what, graph, main)
-    if not ops:
+    named = _ops(what, graph, main)
+    if not named:
         raise InputError(f"{option} {text}: the model has no such op ({_WHAT})")
+    ops = tuple(op for op in named if op[1] not in graph.subgraphs[op[0]].folded)
+    if not ops:
+        raise InputError(f"{option} {text}: that only unpacks a constant, which goes where its readers go")
     return ops, backend
 
 

@@ -14,6 +14,8 @@ from edgedeploy_partitioner.plan import XnnpackMode
 from edgedeploy_profiles import load_core, load_kernel_costs
 from edgedeploy_profiles.schema import Board, Cluster, Runtime
 
+MAX_CPU = 1023
+
 
 @dataclass(frozen=True)
 class Request:
@@ -81,8 +83,10 @@ def parse_cpus(text: str) -> tuple[int, ...]:
         first, dash, last = part.partition("-")
         if not part.isascii() or not first.isdecimal() or (dash and not last.isdecimal()) or len(part) > 9:
             raise InputError(f"--cpus {text}: expected big, little or a list like 0,2-3")
-        found += range(int(first), min(int(last or first), 1023) + 1)
-    if not found or len(set(found)) != len(found):
+        if not int(first) <= int(last or first) <= MAX_CPU:
+            raise InputError(f"--cpus {text}: {part} is no range of CPU numbers up to {MAX_CPU}")
+        found += range(int(first), int(last or first) + 1)
+    if len(set(found)) != len(found):
         raise InputError(f"--cpus {text}: expected each CPU once")
     return tuple(found)
 

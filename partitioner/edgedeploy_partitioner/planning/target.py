@@ -105,7 +105,7 @@ class Target:
     @property
     def backends(self) -> tuple[str, ...]:
         """What ``--force`` and ``--forbid`` may name."""
-        return (CPU, "neon", *((self.backend.name,) if self.backend else ()))
+        return (CPU, *((self.backend.name,) if self.backend else ()))
 
     def candidates(self, op: Op) -> tuple[Candidate, ...]:
         """NPU first, then the CPU's kernels."""
@@ -199,7 +199,7 @@ class Target:
 
     @property
     def _census_source(self) -> str:
-        return f"census of {self.runtime.name} {self.runtime.version}"
+        return f"census of {self.runtime.name} {self.runtime.version} on {self.runtime.taken_on}"
 
 
 def _census_reason(found: Found) -> str:
