@@ -5,20 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import repeat
 
 from edgedeploy_partitioner.errors import InputError, NotDeployable
 from edgedeploy_partitioner.model.graph import Graph, Op
 from edgedeploy_partitioner.plan import SubgraphUse
 
 MAX_TIMES = 1_000_000
-_ROLES: dict[str, tuple[str, ...]] = {
-    "IF": ("branch", "branch"),
-    "WHILE": ("condition", "body"),
-    "CALL_ONCE": ("call_once",),
-    "STABLEHLO_COMPOSITE": ("decomposition",),
+_ROLES: dict[str, dict[str, str]] = {
+    "IF": {"then_subgraph_index": "branch", "else_subgraph_index": "branch"},
+    "WHILE": {"cond_subgraph_index": "condition", "body_subgraph_index": "body"},
+    "CALL_ONCE": {"init_subgraph_index": "call_once"},
+    "STABLEHLO_COMPOSITE": {"decomposition_subgraph_index": "decomposition"},
 }
-"""By position in ``Op.callees``; any other op that calls a subgraph runs it as a body."""
+"""Op -> option -> role; any other op that calls a subgraph runs it as a body."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,11 @@ def main_subgraph(graph: Graph, signature: str | None) -> int:
 
 def callees(op: Op) -> tuple[tuple[int, str], ...]:
     """(subgraph index, role) of what an op calls."""
-    return tuple(zip(op.callees, _ROLES.get(op.code, repeat("body")), strict=False))
+    roles = _ROLES.get(op.code)
+    if roles is None:
+        return tuple((index, "body") for index in op.callees)
+    called = ((op.options.get(option), role) for option, role in roles.items())
+    return tuple((index, role) for index, role in called if isinstance(index, int))
 
 
 def reached(graph: Graph, main: int) -> frozenset[int]:
