@@ -7,7 +7,7 @@ import pytest
 
 from edgedeploy_partitioner.errors import InputError, NotDeployable
 from edgedeploy_partitioner.model.graph import Graph, Op, Signature, Subgraph
-from edgedeploy_partitioner.planning.calls import bounds, main_subgraph, uses
+from edgedeploy_partitioner.planning.calls import bounds, main_subgraph, reached, uses
 
 
 def graph(*calls: list[tuple[str, dict[str, int]]], signatures: tuple[Signature, ...] = ()) -> Graph:
@@ -61,6 +61,8 @@ def test_a_whole_composite_does_not_run_its_decomposition() -> None:
     model = graph([("STABLEHLO_COMPOSITE", {"decomposition_subgraph_index": 1})], [])
     assert uses(model, 0, {0: 1, 1: 9}, lambda _: True)[1].times == 0
     assert uses(model, 0, {0: 1, 1: 9}, nothing_whole)[1].times == 1
+    assert reached(model, 0, lambda _: True) == {0}
+    assert reached(model, 0, nothing_whole) == {0, 1}
 
 
 def test_a_subgraph_called_twice_counts_twice() -> None:

@@ -48,9 +48,14 @@ def callees(op: Op) -> tuple[tuple[int, str], ...]:
     return tuple((index, role) for index, role in called if isinstance(index, int))
 
 
-def reached(graph: Graph, main: int) -> frozenset[int]:
-    """``main`` and every subgraph that runs, at least once, because of it."""
-    return frozenset(_callers_first(graph, main))
+def reached(graph: Graph, main: int, is_whole: Callable[[Op], bool]) -> frozenset[int]:
+    """``main`` and every subgraph that can run because of it."""
+    found, stack = {main}, [main]
+    while stack:
+        called = {c for op in graph.subgraphs[stack.pop()].ops if not is_whole(op) for c, _ in callees(op)}
+        stack += sorted(called - found)
+        found |= called
+    return frozenset(found)
 
 
 def uses(graph: Graph, main: int, value_ns: Mapping[int, int], is_whole: Callable[[Op], bool]) -> Mapping[int, Use]:

@@ -201,7 +201,7 @@ class _Planner:
     def _settle(self, scenes: Sequence[Scene]) -> tuple[Settled, ...]:
         """Every subgraph on its own; a limit on partitions goes to the main one first."""
         left = self.request.max_partitions
-        runs = reached(self.graph, self.main)
+        runs = reached(self.graph, self.main, self.target.takes_whole)
         found: dict[int, Settled] = {}
         for index in sorted(range(len(scenes)), key=lambda i: (i != self.main, i)):
             scn = scenes[index]
