@@ -201,11 +201,10 @@ class _Planner:
     def _settle(self, scenes: Sequence[Scene]) -> tuple[Settled, ...]:
         """Every subgraph on its own; a limit on partitions goes to the main one first."""
         left = self.request.max_partitions
-        runs = reached(self.graph, self.main, self.target.takes_whole)
         found: dict[int, Settled] = {}
         for index in sorted(range(len(scenes)), key=lambda i: (i != self.main, i)):
             scn = scenes[index]
-            if index not in runs:
+            if index not in self._running:
                 found[index] = settled_as(scn.stage, self._on_cpu(scn), "all_cpu", ())
                 continue
             settled = settle(scn.with_limit(left), scn.stock_lanes, scn.cpu_lanes)
@@ -252,9 +251,18 @@ class _Planner:
         return schedule
 
     def _stock(self, scenes: Sequence[Scene]) -> p.Baseline | None:
-        lanes = [scn.stock_lanes for scn in scenes]
-        schedules = [stock(scn.stage, own) for scn, own in zip(scenes, lanes, strict=True) if own is not None]
-        return self._whole(scenes, schedules).baseline() if len(schedules) == len(scenes) else None
+        if self.target.backend is None:
+            return None
+        schedules = [
+            stock(scn.stage, scn.stock_lanes) if scn.stock_lanes and i in self._running else self._on_cpu(scn)
+            for i, scn in enumerate(scenes)
+        ]
+        return self._whole(scenes, schedules).baseline()
+
+    @cached_property
+    def _running(self) -> frozenset[int]:
+        """Subgraphs that can run; of the others only the CPU's kernels are planned."""
+        return reached(self.graph, self.main, self.target.takes_whole)
 
     def _on_limit(self, memory_warnings: Sequence[p.Warn]) -> tuple[p.Warn, ...]:
         missing = sum(w.code == "line_not_modelled" for w in memory_warnings)
