@@ -6,17 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgedeploy.text import brief_ranges
-from edgedeploy_partitioner.edp import XNNPACK
-from edgedeploy_partitioner.plan import Partition, Plan
+from edgedeploy_partitioner.plan import XNNPACK, Partition, Plan
 
 MORE = " (+{} more)"
 OpKey = tuple[int, int]
 """(subgraph, index) in the file as given."""
-
-
-def main_subgraph(plan: Plan) -> int:
-    """The subgraph of the planned signature: what an op index without a subgraph is in."""
-    return next((use.index for use in plan.subgraphs if use.role == "main"), 0)
 
 
 def is_claimed(partition: Partition) -> bool:
@@ -45,6 +39,6 @@ def op_label(plan: Plan, op: OpKey) -> str:
 
 def ops_label(plan: Plan, ops: Sequence[OpKey], width: int | None = None) -> str:
     """``0-3, 7, 1:4-5``; a subgraph's ops that are wider than ``width`` are cut and counted, ``3, 5 (+9 more)``."""
-    main = main_subgraph(plan)
+    main = plan.main
     lists = {subgraph: [i for s, i in ops if s == subgraph] for subgraph, _ in ops}
     return ", ".join(brief_ranges(found, width, "" if s == main else f"{s}:", MORE) for s, found in lists.items())

@@ -129,8 +129,7 @@ def _is_about(plan: Plan, text: str, op: OpEntry) -> bool:
         wish = parse_wish(text)
     except InputError:
         return False
-    main = next((s.index for s in plan.subgraphs if s.role == "main"), 0)
-    return wish.tensor is not None or names(wish, op.subgraph, op.index, op.custom_code or op.op, main)
+    return wish.tensor is not None or names(wish, op.subgraph, op.index, op.custom_code or op.op, plan.main)
 
 
 def _candidate(op: OpEntry, place: Place) -> CandidateEntry | None:

@@ -15,12 +15,11 @@ from itertools import pairwise
 from typing import Any
 
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.plan import OpEntry, Partition, Plan
+from edgedeploy_partitioner.plan import XNNPACK, OpEntry, Partition, Plan
 
 MAGIC = b"EDGEPLAN"
 VERSION = 1
 NONE = 0xFFFFFFFF
-XNNPACK = "xnnpack"
 
 _HEADER = struct.Struct("<8s8I")  # magic, version, size, counts of the five tables, bytes of the string table
 _SUBGRAPH = struct.Struct("<2I32s")  # index, 0, fingerprint

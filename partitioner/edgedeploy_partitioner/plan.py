@@ -16,6 +16,8 @@ import msgspec
 from edgedeploy_partitioner.errors import InputError
 
 SCHEMA = "edgedeploy.plan/1"
+XNNPACK = "xnnpack"
+"""The delegate that takes what no other claims; limits and gates do not count its partitions."""
 
 _BEYOND_INTEGERS = 2**63
 _MOST_NS = 2**53
@@ -269,6 +271,11 @@ class Plan(Value, frozen=True):
     overhead_ns: int
     memory: Memory
     warnings: tuple[Warn, ...]
+
+    @property
+    def main(self) -> int:
+        """The subgraph of the planned signature: what an op index without a subgraph is in."""
+        return next((use.index for use in self.subgraphs if use.role == "main"), 0)
 
 
 def to_json(plan: Value) -> bytes:

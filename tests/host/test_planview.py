@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from edgedeploy import gates
-from edgedeploy.planview import claimed_partitions, main_subgraph, op_label, ops_label
+from edgedeploy.planview import claimed_partitions, op_label, ops_label
 from edgedeploy.report.advice import dearest_fallback, probe_unknowns
 from edgedeploy.report.diff import diff_report
 from edgedeploy.report.explain import select
@@ -28,7 +28,7 @@ def _second_is_main(*backends: str) -> Plan:
 
 def test_an_index_alone_is_of_the_main_subgraph() -> None:
     plan = _second_is_main()
-    assert main_subgraph(plan) == 1
+    assert plan.main == 1
     assert [(op.subgraph, op.index) for op in select(plan, "1")] == [(1, 1)]
     assert [(op.subgraph, op.index) for op in select(plan, "0:1")] == [(0, 1)]
     assert [(op.subgraph, op.index) for op in select(plan, "1:1")] == [(1, 1)]

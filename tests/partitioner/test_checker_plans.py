@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from edgedeploy_partitioner.checker import check
-from edgedeploy_partitioner.edp import XNNPACK, decode, encode
+from edgedeploy_partitioner.edp import decode, encode
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.read import read_bytes, read_model
-from edgedeploy_partitioner.plan import Plan
+from edgedeploy_partitioner.plan import XNNPACK, Plan
 from edgedeploy_partitioner.planning import Request, partition
 from edgedeploy_profiles import load_board, load_runtime
 from support import plan_edits, runtime

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from edgedeploy.planview import main_subgraph, op_label
+from edgedeploy.planview import op_label
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, render, text
 from edgedeploy.text import duration, shape
 from edgedeploy_partitioner.checker.wishes import names, parse_wish
@@ -24,7 +24,7 @@ def select(plan: Plan, wanted: str | None) -> tuple[OpEntry, ...]:
     """All ops, or those that an index, ``3-9``, ``subgraph:index`` or an operator name names. Raises InputError."""
     if wanted is None:
         return plan.ops
-    main = main_subgraph(plan)
+    main = plan.main
     wish = parse_wish(f"{wanted or '-'}=cpu")
     found = tuple(op for op in plan.ops if names(wish, op.subgraph, op.index, op.custom_code or op.op, main))
     if not found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from edgedeploy.planview import main_subgraph, op_label, ops_label
+from edgedeploy.planview import op_label, ops_label
 from edgedeploy.report.runs import kind, ops_that_run
 from edgedeploy.text import duration, plural
 from edgedeploy_partitioner.model.graph import Graph
@@ -40,7 +40,7 @@ def wishes(plan: Plan, graph: Graph) -> Wishes:
     """What the user's options keep on the CPU."""
     options = plan.inputs.options
     named = {text.rpartition("=")[2] for text in (*options.force, *options.forbid)}
-    asked = placement(graph, main_subgraph(plan), options.force, options.forbid, named)
+    asked = placement(graph, plan.main, options.force, options.forbid, named)
     kept = {op: text for op, (backend, text) in asked.forced.items() if backend in ON_CPU}
     return {op: text for op, texts in asked.forbidden.items() for text in texts.values()} | kept
 

@@ -9,9 +9,9 @@ from functools import cached_property
 
 from edgedeploy_partitioner.errors import printable
 from edgedeploy_partitioner.model.graph import Graph, Subgraph
+from edgedeploy_partitioner.plan import XNNPACK as XNNPACK
 from edgedeploy_partitioner.plan import OpEntry, Partition, Plan, Segment, SubgraphUse
 
-XNNPACK = "xnnpack"
 ARENA_LAYOUT = "NHWC"
 """How TFLite hands tensors from node to node."""
 

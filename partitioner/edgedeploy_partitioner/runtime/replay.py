@@ -66,10 +66,10 @@ def claim(plan: Sequence[Step], claimed: Collection[int], call: int) -> tuple[St
     return tuple(result)
 
 
-def replay(plan: Sequence[Step], calls: Iterable[Collection[int]]) -> tuple[Step, ...]:
-    """The plan after all ``calls``, in order."""
+def replay(plan: Sequence[Step], calls: Iterable[Collection[int]], first: int = 0) -> tuple[Step, ...]:
+    """The plan after all ``calls``, in order, numbered from ``first``."""
     steps = tuple(plan)
-    for number, claimed in enumerate(calls):
+    for number, claimed in enumerate(calls, first):
         steps = claim(steps, claimed, number)
     return steps
 

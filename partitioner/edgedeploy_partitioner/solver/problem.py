@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-XNNPACK = "xnnpack"
+from edgedeploy_partitioner.plan import XNNPACK as XNNPACK
 
 
 @dataclass(frozen=True, slots=True)

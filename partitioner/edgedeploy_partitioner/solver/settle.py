@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from edgedeploy_partitioner.runtime.replay import Step, topological
-from edgedeploy_partitioner.runtime.replay import replay as replayed
+from edgedeploy_partitioner.runtime.replay import Step, replay, topological
 from edgedeploy_partitioner.solver.problem import XNNPACK, Group, Price, Problem, price, runs
 from edgedeploy_partitioner.solver.solve import Solution, solve
 
@@ -87,14 +86,12 @@ def execute(stage: Stage, partitions: Sequence[Collection[int]], lanes: Sequence
     claims = [frozenset(stage.problem.nodes[i].op for i in part) for part in partitions]
     left_behind: frozenset[int] = frozenset()
     for _ in range(len(stage.plan) + MAX_ROUNDS):
-        steps = replayed(stage.plan, [_with_folded(stage, ops) - left_behind for ops in claims])
+        steps = replay(stage.plan, [_with_folded(stage, ops) - left_behind for ops in claims])
         lone = [s.members for s in steps if s.call is not None and stage.position.keys().isdisjoint(s.members)]
         if lone:
             left_behind = left_behind.union(*lone)
             continue
-        left = frozenset(step.op for step in steps if step.call is None)
-        steps = replayed(steps, [stage.xnnpack(left)]) if left else steps
-        steps = _renumber(steps, left, len(claims))
+        steps = _with_xnnpack(stage, steps, len(claims))
         made = [(s.call, frozenset(s.members) & stage.position.keys()) for s in steps if s.call is not None]
         nodes = [ops for call, ops in made if call < len(claims)]
         if nodes == claims:
@@ -107,10 +104,8 @@ def stock(stage: Stage, lanes: Sequence[int]) -> Schedule:
     """What a delegate that claims everything it can gets: one call with all ops in delegated lanes."""
     wanted = [i for i, lane in enumerate(lanes) if stage.full.lanes[lane].delegate not in (None, XNNPACK)]
     ops = frozenset(stage.problem.nodes[i].op for i in wanted)
-    steps = replayed(stage.plan, [_with_folded(stage, ops)])
-    left = frozenset(step.op for step in steps if step.call is None)
-    steps = _renumber(replayed(steps, [stage.xnnpack(left)]), left, 1)
-    return _schedule(stage, steps, 1, lanes)
+    steps = replay(stage.plan, [_with_folded(stage, ops)])
+    return _schedule(stage, _with_xnnpack(stage, steps, 1), 1, lanes)
 
 
 def settle(stage: Stage, stock_lanes: Sequence[int] | None, cpu_only: Sequence[int]) -> Settled | None:
@@ -237,14 +232,10 @@ def _with_folded(stage: Stage, ops: frozenset[int]) -> frozenset[int]:
     return ops | {folded for folded, readers in stage.travels_with.items() if readers and readers <= ops}
 
 
-def _renumber(steps: Sequence[Step], left: frozenset[int], call: int) -> tuple[Step, ...]:
-    """Mark XNNPACK's nodes, made by a replay of their own, with ``call``."""
-    return tuple(
-        Step(s.op, s.members, s.inputs, s.outputs, call, s.has_side_effect)
-        if s.call is not None and s.members[0] in left
-        else s
-        for s in steps
-    )
+def _with_xnnpack(stage: Stage, steps: Sequence[Step], call: int) -> tuple[Step, ...]:
+    """The plan after XNNPACK, which comes last, has made its call for what is left."""
+    left = frozenset(step.op for step in steps if step.call is None)
+    return replay(steps, [stage.xnnpack(left)], first=call)
 
 
 def _schedule(stage: Stage, steps: tuple[Step, ...], xnnpack_call: int, lanes: Sequence[int]) -> Schedule:

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from edgedeploy_partitioner.errors import printable
 from edgedeploy_partitioner.model.graph import Graph, Op, Subgraph, Tensor
-from edgedeploy_partitioner.model.shapes.site import printable, where
+from edgedeploy_partitioner.model.shapes.site import where
 
 _MOST_NAMED = 3
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from edgedeploy_partitioner.errors import printable
 from edgedeploy_partitioner.model.facts.finding import all_ops, operand
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
-from edgedeploy_partitioner.model.shapes.site import printable
 from edgedeploy_partitioner.model.work import multiplied
 
 _COMPILED = {

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from edgedeploy_partitioner.errors import printable
 from edgedeploy_partitioner.model.facts.finding import Finding, all_ops, at_op, at_ops, counted, listed, plural
 from edgedeploy_partitioner.model.facts.quantization import CHECKS as QUANTIZATION_CHECKS
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
 from edgedeploy_partitioner.model.shapes import ShapeMismatch, entry_points, propagate
-from edgedeploy_partitioner.model.shapes.site import brackets, printable
+from edgedeploy_partitioner.model.shapes.site import brackets
 
 Check = Callable[[Graph], Iterator[Finding]]
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from edgedeploy_partitioner.errors import InputError
+from edgedeploy_partitioner.errors import InputError, printable
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
 
 Shape = tuple[int, ...]
@@ -179,11 +179,6 @@ class Site:
 def where(op: Op) -> str:
     """What messages call an op."""
     return f"{f'subgraph {op.subgraph} ' if op.subgraph else ''}op {op.index} {printable(op.name)}"
-
-
-def printable(name: str) -> str:
-    """``name`` on one line and without control characters: a file may hold anything."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
 def brackets(shape: Iterable[int]) -> str:
