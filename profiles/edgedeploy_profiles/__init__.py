@@ -4,10 +4,12 @@
 from edgedeploy_profiles.errors import ProfileError as ProfileError
 from edgedeploy_profiles.load import board_names as board_names
 from edgedeploy_profiles.load import board_sha256 as board_sha256
+from edgedeploy_profiles.load import kernels_sha256 as kernels_sha256
 from edgedeploy_profiles.load import load_backend as load_backend
 from edgedeploy_profiles.load import load_board as load_board
 from edgedeploy_profiles.load import load_core as load_core
 from edgedeploy_profiles.load import load_kernel_costs as load_kernel_costs
+from edgedeploy_profiles.load import load_kernels as load_kernels
 from edgedeploy_profiles.load import load_runtime as load_runtime
 from edgedeploy_profiles.load import runtime_sha256 as runtime_sha256
 from edgedeploy_profiles.load import table_sha256 as table_sha256
@@ -16,10 +18,12 @@ __all__ = [
     "ProfileError",
     "board_names",
     "board_sha256",
+    "kernels_sha256",
     "load_backend",
     "load_board",
     "load_core",
     "load_kernel_costs",
+    "load_kernels",
     "load_runtime",
     "runtime_sha256",
     "table_sha256",

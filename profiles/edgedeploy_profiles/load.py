@@ -23,7 +23,18 @@ import msgspec
 
 from edgedeploy_profiles import local
 from edgedeploy_profiles.errors import ProfileError
-from edgedeploy_profiles.schema import RATE_SUFFIXES, Backend, Board, Core, KernelCosts, Quantity, Rate, Runtime, Value
+from edgedeploy_profiles.schema import (
+    RATE_SUFFIXES,
+    Backend,
+    Board,
+    Core,
+    KernelCosts,
+    Kernels,
+    Quantity,
+    Rate,
+    Runtime,
+    Value,
+)
 
 ASSUMED = "assumed:"
 _NO_SOURCE = f"expected a key of [sources] or '{ASSUMED} why', got {{!r}}"
@@ -67,6 +78,11 @@ def load_backend(name: str) -> Backend:
     return _load(_find("backends", name), Backend)
 
 
+def load_kernels(file: Path) -> Kernels:
+    """The manifest of the C kernels in ``file``. Raises :class:`ProfileError`."""
+    return _load(file, Kernels)
+
+
 def load_runtime(name: str, version: str) -> Runtime:
     """The census ``runtimes/<name>-<version>.toml``. Raises :class:`ProfileError`."""
     return _load(_find("runtimes", f"{name}-{version}"), Runtime)
@@ -88,6 +104,11 @@ def board_sha256(board: Board) -> str:
 def runtime_sha256(runtime: Runtime) -> str:
     """SHA-256 of what ``runtime`` says."""
     return _sha256(runtime)
+
+
+def kernels_sha256(kernels: Kernels) -> str:
+    """SHA-256 of what the kernels' manifest says."""
+    return _sha256(kernels)
 
 
 def table_sha256(backend: str) -> str:

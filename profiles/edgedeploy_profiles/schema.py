@@ -1,48 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a profile file says, as frozen values. Every number carries its source."""
 
+# ruff: noqa: RUF012 - msgspec copies such defaults, and ruff cannot see that a Value is a Struct
+
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
 
-import msgspec
+from edgedeploy_profiles.tables import Backend as Backend
+from edgedeploy_profiles.tables import Evidence as Evidence
+from edgedeploy_profiles.tables import Fusion as Fusion
+from edgedeploy_profiles.tables import Refusal as Refusal
+from edgedeploy_profiles.tables import Requirement as Requirement
+from edgedeploy_profiles.tables import Rule as Rule
+from edgedeploy_profiles.tables import TransposeBound as TransposeBound
+from edgedeploy_profiles.values import Quantity as Quantity
+from edgedeploy_profiles.values import Rate as Rate
+from edgedeploy_profiles.values import Value as Value
 
 KERNELS = ("xnnpack", "builtin")
 """The CPU kernels of the stock runtime: every core and the kernel costs have a row for each."""
 MAC_CLASSES = ("conv", "depthwise")
-RATE_SUFFIXES = ("_gb_s", "_ghz", "_macs_per_cycle", "efficiency", "fraction")
+RATE_SUFFIXES = ("_gb_s", "_ghz", "_macs_per_cycle", "efficiency", "fraction", "_block")
 """Constants of a stack that are named like this are rates."""
-
-
-class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of everything in a profile; an unknown key is an error."""
-
-
-class Quantity(Value, frozen=True):
-    """A number with bounds and source. In TOML: ``{ value = 2.4, low = 2.2, high = 2.4, source = "sbc-bench" }``.
-
-    ``source`` is a key of the file's ``[sources]`` table, or ``assumed: why``. Without ``low`` and ``high`` the
-    value is taken as exact. The loader wants 0 <= low <= value <= high, all finite.
-    """
-
-    value: float
-    source: str
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def lowest(self) -> float:
-        return self.value if self.low is None else self.low
-
-    @property
-    def highest(self) -> float:
-        return self.value if self.high is None else self.high
-
-
-class Rate(Quantity, frozen=True):
-    """A quantity that others are divided by: never 0."""
 
 
 # --- cores/*.toml: what one kind of CPU core does per cycle ----------
@@ -51,9 +33,9 @@ class Rate(Quantity, frozen=True):
 class Core(Value, frozen=True):
     """One CPU core type.
 
-    Ops that multiply are priced by ``macs_per_cycle[kernel][op_class][dtype]`` (one thread, large shapes), all
-    others by instructions per output element (``costs/cpu-kernels.toml``) and ``ipc``. ``kernel`` is ``xnnpack`` or
-    ``builtin``.
+    Ops that multiply are priced by ``macs_per_cycle[kernel][op_class][dtype]`` (one thread, the loop over products),
+    and everything by instructions per output element (``costs/cpu-kernels.toml``) and ``ipc``. ``kernel`` is
+    ``xnnpack`` or ``builtin``.
     """
 
     schema: Literal["edgedeploy.core/1"]
@@ -69,6 +51,8 @@ class Core(Value, frozen=True):
     macs_per_cycle: dict[str, dict[str, dict[str, Rate]]]
     arm_part: int | None = None
     """Arm's part number of the core in MIDR_EL1, as ``/proc/cpuinfo`` has it."""
+    isa: tuple[str, ...] = ()
+    """Extensions that kernels are chosen by: ``asimd``, ``fp16`` (arithmetic), ``dotprod``, ``i8mm``."""
 
     def __post_init__(self) -> None:
         _require(self.op_overhead_us, "op_overhead_us", KERNELS)
@@ -92,6 +76,7 @@ class KernelCosts(Value, frozen=True):
     threaded: dict[str, tuple[str, ...]]
     """Ops that use more than one thread, by kernel; ``*`` is all."""
     instructions: dict[str, dict[str, dict[str, Quantity]]]
+    """The row ``output`` is what ops that multiply spend per output element beside their MACs."""
 
     def __post_init__(self) -> None:
         _require(self.threaded, "threaded", KERNELS)
@@ -120,6 +105,8 @@ class Cluster(Value, frozen=True):
     """What one core of the cluster can move, read plus written bytes."""
     l1d_bytes: int | None = None
     l2_bytes: int | None = None
+    l3_bytes: int | None = None
+    """Of the cluster, shared or not, as L2."""
 
     def __post_init__(self) -> None:
         if not self.cpus or min(self.cpus) < 0 or len(set(self.cpus)) < len(self.cpus):
@@ -171,100 +158,61 @@ class Board(Value, frozen=True):
             raise ValueError("expected at least one cluster, and no CPU in two of them")
 
 
-# --- backends/*.toml: support tables ----------
+# --- kernels.toml: the C kernels of libedgedeploy.so ----------
 
 
-class Requirement(Value, frozen=True):
-    """What must hold for every op of the back end: predicates by name with their numbers."""
+class Variant(Value, frozen=True):
+    """One build of a kernel. Its time is ``overhead + max(elements x instructions / (IPC x clock), elements x bytes /
+    bandwidth)``, elements being those of the outputs."""
 
-    require: dict[str, Any]
-    source: str
-    otherwise: Literal["refused", "unknown"] = "refused"
-    """What to say when it does not hold; ``unknown`` where nobody has written it down."""
-    kernels: tuple[str, ...] = ()
-    """Only for these kernels; empty for all."""
+    symbol: str
+    """The C function."""
+    isa: tuple[str, ...]
+    """What the core must have, e.g. ``["asimd", "dotprod"]``; of several variants the fastest that fits is planned."""
+    instr_per_elem: Quantity
+    bytes_per_elem: Quantity
+    """Read plus written."""
+    overhead_us: Quantity
 
 
-class Rule(Value, frozen=True):
-    """One row of a support table: TFLite ops and what must hold for them.
+class Kernel(Value, frozen=True):
+    """One kernel: the ops it computes, on which types and layouts, and what must hold for them.
 
-    ``maps_to`` is what each op becomes on the NPU, e.g. ``{ CONV_2D = "Conv" }``; ``kernel`` which of the back end's
-    kernels runs it; ``require`` are predicates by name with their numbers, all of which must hold. Several rows of
-    one op are alternatives, tried in order until one is supported.
+    ``require`` are the predicates of the support tables. ``numerics`` names the stock path whose bits it gives, on
+    ``runtime`` (``NAME==VERSION``).
     """
 
-    maps_to: dict[str, str]
-    source: str
-    kernel: str = "npu"
-    require: dict[str, Any] = {}
-    verdict: Literal["supported", "unknown"] = "supported"
-    """What to say when everything holds; ``unknown`` where the table gives no limits."""
-    note: str = ""
-    """Why the row does not support more; shown with every verdict on it that is not ``supported``."""
-    sdk_version: str = ""
-    """The version this row was seen on, when it is not the table's."""
-    socs: tuple[str, ...] = ()
-    """Only for these SoCs; empty for all of the table."""
-
-
-class Refusal(Value, frozen=True):
-    """Ops that are known not to run, with the reason in words."""
-
-    ops: tuple[str, ...]
-    reason: str
-    source: str
-    sdk_version: str = ""
-    socs: tuple[str, ...] = ()
-
-
-class TransposeBound(Value, frozen=True):
-    """One bound on one permutation, in the vendor's axis order: the product of the sizes of the named axes is
-    ``less_than`` a number or a ``multiple_of`` one. A permutation without a row is not supported."""
-
-    perm: tuple[int, ...]
-    product: str = ""
-    less_than: int | None = None
-    multiple_of: int | None = None
-    dtype: str = ""
-    """Only for this computed type; empty for all."""
-
-
-class Backend(Value, frozen=True):
-    schema: Literal["edgedeploy.backend/1"]
     name: str
-    title: str
-    """How people call it; reasons say "<title> needs …"."""
-    sdk_version: str
-    sources: dict[str, str]
-    delegate: str
-    """Who claims the ops in TFLite: ``edgedeploy`` for libedgedeploy.so, or the stock delegate's name."""
-    library: str
-    cost_model: str
-    """Name of the cost model that prices this back end."""
-    kernels: tuple[str, ...]
-    """The first is the NPU itself."""
-    layouts: dict[str, str]
-    """Native layout by computed type, e.g. ``int8 = "NC1HWC2/16"``."""
-    socs: tuple[str, ...]
-    rules: tuple[Rule, ...]
-    every_op: tuple[Requirement, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    computes_as: dict[str, str] = {}
-    """Type the NPU computes in, where it is not the tensor's own, e.g. ``float32 = "float16"``."""
-    vendor_axes: str = "NHWC"
-    """Axis order the vendor's rules are written in, e.g. ``NCHW``."""
-    transposes: tuple[TransposeBound, ...] = ()
-    artifact: str = ""
-    """What the file of a compiled segment ends with, e.g. ``.rknn``; empty where nothing is compiled beforehand."""
+    ops: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    """Element types of all data inputs and outputs."""
+    numerics: Literal["xnnpack", "builtin", "ref"]
+    runtime: str
+    source: str
+    variants: dict[str, Variant]
+    layouts: tuple[str, ...] = ("NHWC",)
+    """Others than NHWC only stand between NPU segments of the same layout."""
+    require: dict[str, Any] = {}
+    threaded: bool = False
+    """Large ops are split over the threads."""
 
     def __post_init__(self) -> None:
-        if sorted(self.vendor_axes) != sorted("NHWC"):
-            raise ValueError(f"expected vendor_axes to order N, H, W and C, got {self.vendor_axes!r}")
-        if not self.kernels:
-            raise ValueError("expected at least one kernel")
-        for i, rule in enumerate(self.rules):
-            if rule.kernel not in self.kernels:
-                raise ValueError(f"rules[{i}].kernel {rule.kernel!r} is not in kernels {list(self.kernels)}")
+        for key in ("ops", "dtypes", "layouts", "variants"):
+            if not getattr(self, key):
+                raise ValueError(f"{key}: expected at least one")
+
+
+class Kernels(Value, frozen=True):
+    """The manifest of the C kernels."""
+
+    schema: Literal["edgedeploy.kernels/1"]
+    sources: dict[str, str] = {}
+    kernels: tuple[Kernel, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [kernel.name for kernel in self.kernels]
+        if len(set(names)) < len(names):
+            raise ValueError("expected every kernel under a name of its own")
 
 
 # --- runtimes/*.toml: what XNNPACK takes ----------

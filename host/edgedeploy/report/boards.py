@@ -14,11 +14,11 @@ from edgedeploy.report.page import BAD, DIM, NPU, STRONG, Style, grid, render, t
 from edgedeploy.text import duration, plural, ranges, size, times_faster
 from edgedeploy_partitioner.errors import PlanningError
 from edgedeploy_partitioner.plan import Plan
-from edgedeploy_profiles import ProfileError, load_backend
+from edgedeploy_profiles import ProfileError, load_backend, load_core
 from edgedeploy_profiles.schema import Board, Cluster, Quantity, Stack
 
 COMPARED: tuple[tuple[Literal["left", "right"], int | None], ...] = (
-    ("left", 10), ("right", 7), ("right", 7), ("right", 7), ("right", 8), ("right", 3), ("left", None),
+    ("left", 22), ("right", 7), ("right", 7), ("right", 7), ("right", 8), ("right", 3), ("left", None),
 )  # fmt: skip
 
 
@@ -26,7 +26,7 @@ def comparison(results: Mapping[str, Plan | PlanningError | ProfileError], style
     """One line a board, the fastest first, boards that cannot take the model last."""
     plans = {name: result for name, result in results.items() if isinstance(result, Plan)}
     failed = {name: result for name, result in results.items() if not isinstance(result, Plan)}
-    rows = [[text((word, DIM)) for word in ("board", "latency", "from", "to", "peak", "NPU", "")]]
+    rows = [[text((word, DIM)) for word in ("board", "latency", "from", "to", "peak", "NPU", "against the CPU")]]
     rows += [_compared(name, plan) for name, plan in sorted(plans.items(), key=lambda p: p[1].predicted.latency_ns)]
     return render(
         style,
@@ -49,7 +49,7 @@ def _unrunnable(plans: Mapping[str, Plan]) -> Iterator[Text]:
 def _compared(name: str, plan: Plan) -> list[Text]:
     predicted = plan.predicted
     cpu = times_faster(predicted.latency_ns, plan.baselines.all_cpu.latency_ns)
-    cpu_words = "all on the CPU" if cpu == "the same" else f"{cpu} than the CPU"
+    cpu_words = "all on it" if cpu == "the same" else cpu
     return [
         text((name, STRONG)),
         text((duration(predicted.latency_ns), STRONG)),
@@ -65,16 +65,23 @@ def board_list(boards: Sequence[Board], style: Style) -> str:
     rows = [
         (
             text((b.name, STRONG)),
-            text(b.title),
             text((", ".join(b.stacks) or "no NPU", NPU if b.stacks else DIM)),
-            text(" + ".join(f"{len(c.cpus)}x {c.core}" for c in b.clusters)),
+            text(_cpus(b)),
+            text(b.title),
         )
         for b in boards
     ]
-    width = max((len(b.name) for b in boards), default=4)
-    stacks = max((len(", ".join(b.stacks) or "no NPU") for b in boards), default=4)
-    table = grid(rows, ("left", min(20, width)), ("left", None), ("left", min(20, stacks)), ("left", 24), indent=0)
-    return render(style, table)
+    widths = [min(24, max((len(row[i].plain) for row in rows), default=4)) for i in range(3)]
+    return render(style, grid(rows, *(("left", width) for width in widths), ("left", None), indent=0))
+
+
+def _cpus(board: Board) -> str:
+    """``4x a76 + 4x a55``; clusters of one core type count together."""
+    cores: dict[str, int] = {}
+    for cluster in board.clusters:
+        name = cluster.core.removeprefix("cortex-")
+        cores[name] = cores.get(name, 0) + len(cluster.cpus)
+    return " + ".join(f"{count}x {name}" for name, count in cores.items())
 
 
 def board_sheet(board: Board, style: Style) -> str:
@@ -98,14 +105,17 @@ def _sheet(board: Board) -> Iterator[RenderableType]:
     yield _section("Machine", machine)
     for name, stack in board.stacks.items():
         yield _section(f"NPU stack {name}", _stack(stack))
+        yield _section(f"NPU costs {name}", [(key, *_said(quantity, "")) for key, quantity in stack.costs.items()])
     yield _section("Sources", [(key, value, "") for key, value in board.sources.items()])
     if board.notes:
         yield _section("Notes", [("-", note, "") for note in board.notes])
 
 
 def _cluster(cluster: Cluster) -> list[tuple[str, str, str]]:
-    caches = [("L1d", cluster.l1d_bytes), ("L2", cluster.l2_bytes)]
+    caches = [("L1d", cluster.l1d_bytes), ("L2", cluster.l2_bytes), ("L3", cluster.l3_bytes)]
+    core = load_core(cluster.core)
     return [
+        ("core", f"{core.title}, {', '.join(core.isa)}" if core.isa else core.title, ""),
         ("clock", *_said(cluster.clock_ghz, "GHz")),
         ("bandwidth", *_said(cluster.bandwidth_gb_s, "GB/s, one core")),
         *((name, size(count), "") for name, count in caches if count is not None),
@@ -117,8 +127,8 @@ def _stack(stack: Stack) -> list[tuple[str, str, str]]:
     rules = plural(len(backend.rules), "rule")
     return [
         ("table", f"{backend.title}, SDK {backend.sdk_version}, {rules}, section {stack.soc}", ""),
+        ("library", backend.library, ""),
         ("device", ", ".join(stack.device_nodes), ""),
-        *((name, *_said(quantity, "")) for name, quantity in stack.costs.items()),
     ]
 
 

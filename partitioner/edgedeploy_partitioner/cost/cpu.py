@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgedeploy_partitioner.cost.ranges import Cost, Range, gb_s_us, roofline
+from edgedeploy_partitioner.cost.ranges import ZERO, Cost, Range, gb_s_us, roofline
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
 from edgedeploy_partitioner.model.work import Work, multiplied, work
 from edgedeploy_profiles.schema import Board, Cluster, Core, KernelCosts, Quantity
@@ -32,7 +32,15 @@ class CpuCost:
         return roofline(
             overhead_us=Range.of(self.core.op_overhead_us[kernel]),
             compute_us=compute,
-            memory_us=gb_s_us(done.bytes, self._bandwidth(self._threads(op, kernel))),
+            memory_us=gb_s_us(done.bytes, self._bandwidth(self._threads(op, kernel), done.bytes)),
+        )
+
+    def loop(self, overhead_us: Range, instructions: Range, bytes_moved: Range, threads: int) -> Cost:
+        """Time of a loop of so many instructions that moves so many bytes."""
+        return roofline(
+            overhead_us=overhead_us,
+            compute_us=instructions.over(Range.of(self.core.ipc)).over(self._cycles_per_us(threads)),
+            memory_us=bytes_moved.times(1e-3).over(self._bandwidth(threads, bytes_moved.value)),
         )
 
     def _threads(self, op: Op, kernel: str) -> int:
@@ -44,24 +52,33 @@ class CpuCost:
         speedup = Range.exact(1.0).plus(efficiency.times(threads - 1))
         return Range.of(self.cluster.clock_ghz).times(1000).times(speedup)
 
-    def _bandwidth(self, threads: int) -> Range:
+    def _bandwidth(self, threads: int, bytes_moved: float) -> Range:
         one, all_cores = Range.of(self.cluster.bandwidth_gb_s), Range.of(self.board.ram.bandwidth_gb_s)
         shared = Range(*(min(threads * a, max(a, b)) for a, b in zip(one, all_cores, strict=True)))
-        # What fits into the last cache level moves faster than RAM; how much fits is not modelled.
-        return Range(shared.value, shared.low, shared.high * 2)
+        # What fits into the last cache level can move faster than RAM; what does not is streamed, such as the weights
+        # of a large FULLY_CONNECTED.
+        cache = self.cluster.l3_bytes or self.cluster.l2_bytes
+        can_be_cached = cache is None or bytes_moved <= cache
+        return Range(shared.value, shared.low, shared.high * (2 if can_be_cached else 1))
 
     def _cycles(self, graph: Graph, op: Op, kernel: str, done: Work) -> Range:
-        if done.macs:
-            rate = self._mac_rate(kernel, _mac_class(op), _arithmetic(graph, op))
-            return Range.exact(done.macs).over(rate)
-        instructions = Range.of(self._instructions(kernel, op, _data_type(graph, op)))
-        return instructions.times(self._elements(graph, op)).over(Range.of(self.core.ipc))
+        elements, ipc = self._elements(graph, op), Range.of(self.core.ipc)
+        if not done.macs:
+            return Range.of(self._instructions(kernel, op, _data_type(graph, op))).times(elements).over(ipc)
+        rate = self._mac_rate(kernel, _mac_class(op), _arithmetic(graph, op))
+        storing = self.kernels.instructions[kernel].get("output", {}).get("any")
+        finish = ZERO if storing is None else Range.of(storing).times(elements).over(ipc)
+        return Range.exact(done.macs).over(rate).plus(finish)
 
     def _mac_rate(self, kernel: str, op_class: str, dtype: str) -> Range:
-        """The row of the core's table; an unlisted type runs like the slowest listed one, and no faster than any."""
+        """The row of the core's table; an unlisted type runs like the slowest listed one, and no faster than any.
+
+        Without a row for float16, the core computes it as float32.
+        """
         rates = self.core.macs_per_cycle[kernel][op_class]
-        if dtype in rates:
-            return Range.of(rates[dtype])
+        for known in (dtype, "float32") if dtype == "float16" else (dtype,):
+            if known in rates:
+                return Range.of(rates[known])
         slowest = min(rates.values(), key=lambda rate: rate.value)
         return Range(slowest.value, slowest.lowest / 10, slowest.highest)
 
@@ -78,8 +95,10 @@ class CpuCost:
     def _elements(self, graph: Graph, op: Op) -> int:
         ids = op.inputs if op.name in self.kernels.per_input else op.outputs
         tensors = _tensors(graph, op, ids)
-        return max((max(t.elements, 0) for t in tensors), default=0) if ids is op.inputs else sum(
-            max(t.elements, 0) for t in tensors
+        return (
+            max((max(t.elements, 0) for t in tensors), default=0)
+            if ids is op.inputs
+            else sum(max(t.elements, 0) for t in tensors)
         )
 
 
@@ -93,7 +112,7 @@ def _mac_class(op: Op) -> str:
 
 
 def _arithmetic(graph: Graph, op: Op) -> str:
-    """The row of the table: ``int8``, ``uint8``, ``int16``, ``hybrid`` or ``float32``."""
+    """The row of the table: ``int8``, ``uint8``, ``int16``, ``hybrid``, ``float16`` or ``float32``."""
     position = multiplied(op)
     if position is None or not 0 <= position[0] < len(op.inputs) or op.inputs[position[0]] < 0:
         return "float32"
@@ -101,7 +120,9 @@ def _arithmetic(graph: Graph, op: Op) -> str:
     if data.dtype not in _FLOATS:
         return data.dtype.value
     weights = _tensors(graph, op, tuple(op.inputs[i] for i in position[1] if i < len(op.inputs)))
-    return "float32" if all(w.dtype in _FLOATS for w in weights) else "hybrid"
+    if any(w.dtype not in _FLOATS for w in weights):
+        return "hybrid"
+    return "float16" if data.dtype is DType.FLOAT16 else "float32"
 
 
 def _data_type(graph: Graph, op: Op) -> str:
