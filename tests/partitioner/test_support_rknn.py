@@ -3,128 +3,49 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from edgedeploy_partitioner.support.verdicts import NO_RULE, Judged, check_table, verdicts
-from edgedeploy_profiles import load_backend
-from support.single_op import Made, T, add, conv, ints, mean, resize, single_op, transpose, unary, weighted, weights
+from support.deciding import judged_on, undecided
+from support.rknn_ops import (
+    CASES,
+    FLOAT,
+    GATE,
+    IMAGE,
+    RKNN,
+    compare,
+    deconv,
+    depthwise,
+    lstm,
+    pool,
+    power,
+    split,
+    with_parameters,
+)
+from support.single_op import Made, T, add, conv, mean, single_op, transpose, unary, weighted, weights
 
-RKNN = load_backend("rknn")
-IMAGE, FLOAT = T((1, 8, 8, 4)), T((1, 8, 8, 4), "float32")
-
-
-def judge(made: Made, kernel: str = "npu") -> Judged:
-    return {judged.kernel: judged for judged in verdicts(*made, RKNN, "rk3588")}[kernel]
-
-
-def dense(data: T, kernel: T, out: T, code: str = "FULLY_CONNECTED") -> Made:
-    return single_op(code, [data, kernel], [out])
-
-
-def depthwise(kernel: int, multiplier: int = 1) -> Made:
-    filters = weights(1, kernel, kernel, 4 * multiplier)
-    options: dict[str, Any] = {"padding": "SAME", "stride_h": 1, "stride_w": 1, "depth_multiplier": multiplier}
-    return single_op("DEPTHWISE_CONV_2D", [IMAGE, filters, None], [T((1, 8, 8, 4 * multiplier))], **options)
-
-
-def pool(code: str, kernel: int, padding: str = "VALID") -> Made:
-    out = 8 if padding == "SAME" else 9 - kernel
-    options: dict[str, Any] = {
-        "padding": padding,
-        "filter_height": kernel,
-        "filter_width": kernel,
-        "stride_h": 1,
-        "stride_w": 1,
-    }
-    return single_op(code, [IMAGE], [T((1, out, out, 4))], **options)
+SMALL = ("rk3568", "rk3566")
 
 
-def with_parameters(code: str, data: T, *parameters: T) -> Made:
-    return single_op(code, [data, *parameters], [data])
+def judge(made: Made, kernel: str = "npu", soc: str = "rk3588") -> Judged:
+    return judged_on(made, RKNN, soc, kernel)
 
 
-def split(data: T) -> Made:
-    return single_op("SPLIT", [T((), "int32", (3,)), data], [data])
+def test_every_row_and_every_requirement_decides_an_op() -> None:
+    assert not list(undecided(RKNN, CASES))
 
 
-def split_v(data: T) -> Made:
-    return with_parameters("SPLIT_V", data, ints(2, 2), ints(3))
-
-
-def slices(stride: int) -> Made:
-    return with_parameters("STRIDED_SLICE", IMAGE, ints(0, 0, 0, 0), ints(1, 8, 8, 4), ints(1, stride, 1, 1))
-
-
-def power(exponent: float) -> Made:
-    return with_parameters("POW", FLOAT, T((), "float32", (exponent,)))
-
-
-def nearest(after: int) -> Made:
-    return single_op("RESIZE_NEAREST_NEIGHBOR", [IMAGE, ints(after, after)], [T((1, after, after, 4))])
-
-
-def lstm(state: bool) -> Made:
-    cell = T((1, 2), "float32", is_variable=state)
-    inputs: list[T | None] = [T((1, 5, 4), "float32"), *[weights(2, 4, dtype="float32")] * 4, *[None] * 13, cell, cell]
-    return single_op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [T((1, 5, 2), "float32")])
-
-
-BINARY = ("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "EQUAL", "GREATER", "LESS", "FLOOR_MOD")
-ROWS: dict[tuple[str, str, str], Made] = {
-    ("CONV_2D", "npu", "supported"): conv(),
-    ("DEPTHWISE_CONV_2D", "npu", "supported"): depthwise(3),
-    ("DEPTHWISE_CONV_2D", "npu", "unknown"): depthwise(3, multiplier=2),
-    ("TRANSPOSE_CONV", "npu", "supported"): single_op(
-        "TRANSPOSE_CONV", [ints(1, 16, 16, 6), weights(6, 3, 3, 4), IMAGE], [T((1, 16, 16, 6))], stride_h=2, stride_w=2
-    ),
-    ("FULLY_CONNECTED", "npu", "supported"): dense(T((1, 4)), weights(3, 4), T((1, 3))),
-    ("FULLY_CONNECTED", "npu", "unknown"): dense(IMAGE, weights(3, 256), T((1, 3))),
-    ("BATCH_MATMUL", "npu", "supported"): dense(T((2, 4)), T((4, 3)), T((2, 3)), "BATCH_MATMUL"),
-    ("MINIMUM", "cpu_lane", "supported"): with_parameters("MINIMUM", IMAGE, IMAGE),
-    ("DIV", "cpu_lane", "supported"): with_parameters("DIV", IMAGE, IMAGE),
-    ("POW", "npu", "unknown"): power(2.0),
-    ("POW", "cpu_lane", "supported"): power(2.5),
-    ("SELECT", "npu", "unknown"): single_op("SELECT", [T((1, 8, 8, 4), "bool"), FLOAT, FLOAT], [FLOAT]),
-    ("SELECT_V2", "npu", "unknown"): single_op("SELECT_V2", [T((1, 8, 8, 4), "bool"), FLOAT, FLOAT], [FLOAT]),
-    ("PRELU", "npu", "supported"): with_parameters("PRELU", IMAGE, weights(1, 1, 4)),
-    ("MAX_POOL_2D", "npu", "supported"): pool("MAX_POOL_2D", 7, "SAME"),
-    ("AVERAGE_POOL_2D", "npu", "supported"): pool("AVERAGE_POOL_2D", 7),
-    ("MEAN", "npu", "supported"): mean((1, 7, 7, 4), 1, 2),
-    ("MEAN", "cpu_lane", "supported"): mean((1, 8, 7, 4), 1, 2),
-    ("TRANSPOSE", "npu", "supported"): transpose((16, 4), 1, 0),
-    ("TRANSPOSE", "cpu_lane", "supported"): transpose((15, 4), 1, 0),
-    ("SPLIT", "npu", "supported"): split(FLOAT),
-    ("SPLIT", "cpu_lane", "supported"): split(IMAGE),
-    ("SPLIT_V", "npu", "supported"): split_v(FLOAT),
-    ("SPLIT_V", "cpu_lane", "supported"): split_v(IMAGE),
-    ("SLICE", "npu", "supported"): with_parameters("SLICE", IMAGE, ints(0, 0, 0, 0), ints(1, 8, 8, 4)),
-    ("STRIDED_SLICE", "npu", "supported"): slices(1),
-    ("STRIDED_SLICE", "cpu_lane", "supported"): slices(2),
-    ("GATHER", "npu", "supported"): with_parameters("GATHER", IMAGE, ints(0)),
-    ("RESIZE_NEAREST_NEIGHBOR", "npu", "supported"): nearest(16),
-    ("RESIZE_NEAREST_NEIGHBOR", "cpu_lane", "supported"): nearest(12),
-    ("RESIZE_BILINEAR", "npu", "supported"): resize(4, 8, half_pixel_centers=True),
-    ("RESIZE_BILINEAR", "cpu_lane", "supported"): resize(4, 8),
-    ("UNIDIRECTIONAL_SEQUENCE_LSTM", "npu", "supported"): lstm(state=False),
-    **{(code, "npu", "supported"): with_parameters(code, FLOAT, FLOAT) for code in BINARY},
-    **{
-        (code, "cpu_lane", "supported"): with_parameters(code, FLOAT, FLOAT)
-        for code in BINARY
-        if code not in ("DIV", "MINIMUM")
-    },
-}
-OPS = sorted({(op, rule.kernel, rule.verdict) for rule in RKNN.rules for op in rule.maps_to})
-
-
-@pytest.mark.parametrize(("op", "kernel", "verdict"), OPS)
-def test_every_row_decides_an_op(op: str, kernel: str, verdict: str) -> None:
-    judged = judge(ROWS.get((op, kernel, verdict)) or unary(FLOAT, op), kernel)
-    assert (judged.status, judged.rule) == (verdict, "row"), judged.reason
-    assert judged.sdk_version in ("2.1.0", "2.3.2", "2.5.0")
-    assert judged.source
-    assert judged.source not in RKNN.sources
+@pytest.mark.parametrize("soc", RKNN.socs)
+def test_every_verdict_names_its_source_and_version(soc: str) -> None:
+    for made in CASES:
+        for judged in verdicts(*made, RKNN, soc):
+            if judged.rule == NO_RULE:
+                continue
+            assert judged.sdk_version in ("2.1.0", "2.3.0", "2.3.2", "2.5.0")
+            assert judged.source
+            assert judged.source not in RKNN.sources
 
 
 class Refused(NamedTuple):
@@ -133,17 +54,19 @@ class Refused(NamedTuple):
     rule: str
     status: str = "refused"
     kernel: str = "npu"
+    soc: str = "rk3588"
 
 
 HYBRID = "Conv needs weights of the data's type: quantised in full, or float (no hybrid or 16x8)"
-TYPES = "RKNN needs data of type int8, uint8, float32 or float16"
+TYPES = "RKNN needs input of type int8, uint8, float32 or float16"
+TABLE, COMPILE = "the RKNN 2.3.2 table: ", "a compile with RKNN 2.5.0: "
 REFUSED = [
     Refused(conv(64, (33, 33)), "kernel 33x33; Conv needs a kernel of 1-31 per side", "kernel"),
     Refused(conv(stride_h=8), "stride 8x8; Conv needs strides of 1-7", "strides"),
     Refused(depthwise(9, 2), "", "row", "unknown"),
     Refused(weighted(FLOAT, weights(4, 1, 1, 4)), f"weight is int8, data is float32; {HYBRID}", "same_type_weights"),
-    Refused(conv(dtype="int16"), f"input 0 is int16; {TYPES}", "element_types"),
-    Refused(unary(T((4,), "int32")), f"input 0 is int32; {TYPES}", "element_types"),
+    Refused(conv(dtype="int16"), f"input 0 is int16; {TYPES}", "input_types"),
+    Refused(unary(T((4,), "int32")), f"input 0 is int32; {TYPES}", "input_types"),
     Refused(conv(dtype="uint8"), "input 0 is uint8; unknown whether RKNN takes that", "no_types", "unknown"),
     Refused(
         unary(T((1, 4), signature=(-1, 4))),
@@ -156,7 +79,12 @@ REFUSED = [
         "quantised",
     ),
     Refused(unary(T((1,) * 5)), "input 0 has rank 5; unknown whether RKNN takes that", "max_rank", "unknown"),
-    Refused(lstm(state=True), "input 18 is a variable tensor; unknown whether RKNN takes that", "stateless", "unknown"),
+    Refused(
+        lstm(state=True, forget=GATE),
+        "input 18 is a variable tensor; unknown whether RKNN takes that",
+        "stateless",
+        "unknown",
+    ),
     Refused(
         conv(fused_activation_function="SIGN_BIT"),
         "fused_activation_function is SIGN_BIT; RKNN needs options fused_activation_function NONE, RELU, RELU6 or TANH",
@@ -178,12 +106,8 @@ REFUSED = [
         "input has rank 3; 1x1 Conv needs an input of rank 1-2 (rknn-toolkit2 2.5.0 rejects inputs of rank 3)",
         "input_rank",
     ),
-    Refused(
-        split(IMAGE),
-        "computed in int8; Split needs to be computed in float16 (the list has Split on the NPU; rknn-toolkit2 2.5.0 "
-        "put the int8 one on the CPU)",
-        "computed_types",
-    ),
+    Refused(deconv(3), "stride 3x3; ConvTranspose needs strides of 1, 2, 4 or 8", "strides_among"),
+    Refused(deconv(9), "stride 9x9; ConvTranspose needs strides of 1-8", "strides", soc="rk3576"),
     Refused(
         # The published complaint: a 256x2560 Transpose falls off the NPU. H*W is 655360; 4096 is the tighter bound.
         transpose((256, 2560), 1, 0),
@@ -192,23 +116,55 @@ REFUSED = [
         "transposes",
     ),
     Refused(
+        conv(8200),
+        "input width 8200, with this kernel 4778 fit; unknown whether RKNN takes that",
+        "first_layer",
+        "unknown",
+    ),
+    Refused(
         single_op("CUSTOM", [FLOAT], [FLOAT], custom_code="TFLite_Detection_PostProcess"),
         "a custom op is in neither of RKNN's lists, and one such op makes the toolkit reject the whole graph: "
         "the model is cut before it",
         "refusal",
     ),
     Refused(unary(FLOAT, "RSQRT"), "the RKNN 2.3.2 table has no row for RSQRT", NO_RULE),
+    # Where a compile says otherwise than the list, both are told.
+    Refused(
+        split(IMAGE),
+        f"{COMPILE}becomes Split on RKNN's cpu lane; {TABLE}becomes Split on the NPU",
+        "evidence",
+    ),
+    Refused(
+        split(IMAGE),
+        f"{COMPILE}becomes Split on RKNN's cpu lane; {TABLE}becomes Split on the NPU",
+        "row",
+        "supported",
+        "cpu_lane",
+    ),
+    Refused(
+        unary(IMAGE, "DEPTH_TO_SPACE"),
+        f"{COMPILE}becomes DepthToSpace on the NPU; {TABLE}becomes DepthToSpace on RKNN's cpu lane",
+        "row",
+        "supported",
+    ),
     Refused(
         unary(FLOAT, "GELU"),
-        "rejected by rknn-toolkit2 2.5.0, with the whole graph: the model is cut around it",
+        f"{COMPILE}rejected by rknn-toolkit2 2.5.0, with the whole graph: the model is cut around it; "
+        f"{TABLE}becomes exGelu on the NPU, computed in float16",
         "refusal",
+    ),
+    Refused(
+        transpose((1, 8, 8, 4), 0, 1, 2, 3),
+        f"{COMPILE}becomes Transpose on RKNN's cpu lane; {TABLE}becomes Transpose on the NPU",
+        "evidence",
+        soc="rk3566",
     ),
 ]
 
 
-@pytest.mark.parametrize("row", REFUSED, ids=lambda row: f"{row.made[1].code}-{row.rule}")
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: f"{row.made[1].code}-{row.rule}-{row.kernel}")
 def test_refusal(row: Refused) -> None:
-    judged = judge(row.made, row.kernel)
+    judged = judge(row.made, row.kernel, row.soc)
     assert (judged.status, judged.rule) == (row.status, row.rule)
     assert judged.reason == row.reason or not row.reason
 
@@ -218,6 +174,16 @@ def test_control_flow_is_refused(op: str) -> None:
     judged = judge(single_op(op, [FLOAT], [FLOAT]))
     assert (judged.status, judged.rule) == ("refused", "refusal")
     assert "dynamic" in judged.reason
+
+
+@pytest.mark.parametrize("op", sorted({op for row in RKNN.refusals for op in row.ops}))
+def test_every_op_that_is_refused_by_name(op: str) -> None:
+    for soc in RKNN.socs:
+        [judged] = verdicts(*unary(FLOAT, op), RKNN, soc)
+        assert (judged.status, judged.rule) == ("refused", "refusal")
+
+
+# --- Transpose ----------
 
 
 @pytest.mark.parametrize(
@@ -250,18 +216,116 @@ def test_transposes_worked_by_hand(shape: tuple[int, ...], perm: tuple[int, ...]
     assert judged.status == status, judged.reason
 
 
+@pytest.mark.parametrize("soc", ["rk3576", "rk3562"])
+@pytest.mark.parametrize(
+    ("shape", "perm", "status"),
+    [
+        ((16, 8191), (1, 0), "supported"),  # H*W = 131056 < 2 * 65536; 4096 is the bound of rk3588
+        ((16, 8192), (1, 0), "refused"),
+        ((15, 16), (1, 0), "refused"),  # H is no multiple of 16 there either
+        ((1, 64, 128, 4), (0, 3, 1, 2), "supported"),  # H*W and H*C are bounded by 268435456 only
+        ((1, 1, 8192, 4), (0, 3, 1, 2), "refused"),  # W < 8192 is written as a number
+        ((1, 64, 256, 300), (3, 2, 0, 1), "supported"),  # [1, 2, 3, 0] has no bound that is reached
+    ],
+)
+def test_transposes_of_rk3576_and_rk3562(soc: str, shape: tuple[int, ...], perm: tuple[int, ...], status: str) -> None:
+    judged = judge(transpose(shape, *perm), soc=soc)
+    assert judged.status == status, judged.reason
+
+
 def test_every_permutation_of_four_axes_has_its_bounds() -> None:
-    assert len({row.perm for row in RKNN.transposes}) == 24
+    found = {soc: len({row.perm for row in RKNN.transposes if soc in (row.socs or RKNN.socs)}) for soc in RKNN.socs}
+    assert found == {"rk3588": 24, "rk3576": 24, "rk3562": 24, "rk3568": 5, "rk3566": 5}
+
+
+@pytest.mark.parametrize("loose", ["rk3576", "rk3562"])
+def test_what_rk3588_can_transpose_the_newer_ones_can(loose: str) -> None:
+    for row in RKNN.transposes:
+        shape = [1, 1, 1, 1]
+        shape["NHWC".index(row.product[:1] or "N")] = (row.less_than or 17) - 1
+        made = transpose(tuple(shape), 0, 3, 1, 2)
+        if judge(made).status == "supported":
+            assert judge(made, soc=loose).status == "supported"
+
+
+# --- what differs from SoC to SoC ----------
+
+
+@pytest.mark.parametrize(
+    ("made", "npu", "lane"),
+    [
+        (unary(IMAGE, "SOFTMAX"), {"rk3588", "rk3576", "rk3562"}, set(SMALL)),
+        (transpose((1, 16, 16, 4), 0, 3, 1, 2), {"rk3588", "rk3576", "rk3562"}, set(SMALL)),
+        (deconv(4), set(RKNN.socs), set()),
+        (deconv(3), {"rk3576", "rk3562"}, set()),
+        (with_parameters("MINIMUM", FLOAT, FLOAT), {"rk3588", "rk3576", *SMALL}, {"rk3562"}),
+        (with_parameters("MINIMUM", IMAGE, IMAGE), {"rk3576", *SMALL}, {"rk3588", "rk3562"}),
+        (power(2.0), {"rk3576", "rk3562", *SMALL}, {"rk3588"}),
+    ],
+)
+def test_where_each_soc_runs_it(made: Made, npu: set[str], lane: set[str]) -> None:
+    found: dict[str, set[str]] = {"npu": set(), "cpu_lane": set()}
+    for soc in RKNN.socs:
+        for judged in verdicts(*made, RKNN, soc):
+            if judged.status == "supported":
+                found[judged.kernel].add(soc)
+    assert found == {"npu": npu, "cpu_lane": lane}
+
+
+def test_rk356x_has_no_softmax_on_the_npu_at_all() -> None:
+    [judged] = verdicts(*unary(IMAGE, "SOFTMAX"), RKNN, "rk3566")
+    assert (judged.kernel, judged.evidence) == ("cpu_lane", "compile")
+    assert judged.reason == "becomes Softmax on RKNN's cpu lane"
+
+
+def test_greater_is_a_doubt_on_rk3576_and_on_the_cpu_elsewhere() -> None:
+    assert judge(compare("GREATER"), soc="rk3576").status == "unknown"
+    assert [j.kernel for j in verdicts(*compare("GREATER"), RKNN, "rk3588")] == ["cpu_lane"]
+
+
+@pytest.mark.parametrize(
+    ("soc", "dtype", "most"),
+    # banks: 12 - 3 and 8 - 1 of which at most 7 count; a 3x3 kernel holds three rows at once
+    [("rk3588", "int8", 2048 * 7 // 3), ("rk3588", "float32", 1024 * 7 // 3), ("rk3566", "int8", 1024 * 7 // 3),
+     ("rk3566", "float32", 4096), ("rk3562", "int8", 4096)],
+)  # fmt: skip
+def test_width_of_a_first_layer(soc: str, dtype: str, most: int) -> None:
+    for width, status in ((most, "supported"), (most + 1, "unknown")):
+        image = T((1, 8, width, 3), dtype)
+        made = single_op("CONV_2D", [image, weights(3, 3, 3, 3, dtype=dtype)], [image], padding="SAME")
+        assert judge(made, soc=soc).status == status
+
+
+@pytest.mark.parametrize("soc", RKNN.socs)
+@pytest.mark.parametrize(("dtype", "bytes_each"), [("int8", 1), ("float32", 2), ("int32", 0)])
+def test_layout_goes_with_the_computed_type_and_the_soc(soc: str, dtype: str, bytes_each: int) -> None:
+    block = 8 if soc in SMALL else 16
+    wanted = f"NC1HWC2/{block // bytes_each}" if bytes_each else "NHWC"
+    assert judge(unary(T((4,), dtype)), soc=soc).layout == wanted
+
+
+# --- fusions ----------
+
+
+def test_what_is_fused_into_convolutions() -> None:
+    def into(code: str) -> tuple[str, ...]:
+        fusion = judge(with_parameters(code, IMAGE, weights(1, 1, 4))).fusion
+        return fusion.into if fusion else ()
+
+    convolutions = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+    for code in ("ADD", "RELU", "RELU6", "LEAKY_RELU", "PRELU", "LOGISTIC", "TANH", "HARD_SWISH", "ELU"):
+        assert into(code)[:3] == convolutions
+    assert into("RELU")[3:] == ("ADD", "MUL")
+    assert into("MUL") == ("LOGISTIC",)
+    assert not any(map(into, ("SUB", "MAXIMUM", "CONCATENATION", "SOFTMAX")))
+
+
+# --- the rest ----------
 
 
 def test_a_supported_op_stops_the_search_and_a_refused_one_shows_both_kernels() -> None:
     assert [j.kernel for j in verdicts(*mean((1, 7, 7, 4), 1, 2), RKNN, "rk3588")] == ["npu"]
     assert [j.kernel for j in verdicts(*mean((1, 9, 9, 4), 1, 2), RKNN, "rk3588")] == ["npu", "cpu_lane"]
-
-
-@pytest.mark.parametrize(("dtype", "layout"), [("int8", "NC1HWC2/16"), ("float32", "NC1HWC2/8"), ("int32", "NHWC")])
-def test_layout_goes_with_the_computed_type(dtype: str, layout: str) -> None:
-    assert judge(unary(T((4,), dtype))).layout == layout
 
 
 def test_float_models_are_said_to_run_in_float16() -> None:
@@ -283,4 +347,4 @@ def test_an_add_of_a_channel_vector_is_a_broadcast_per_channel() -> None:
 
 def test_the_table_is_sound() -> None:
     check_table(RKNN)
-    assert len(RKNN.rules) == len({(*rule.maps_to, rule.kernel, rule.source, str(rule.require)) for rule in RKNN.rules})
+    assert len(RKNN.rules) == len({(*r.maps_to, r.kernel, r.source, str(r.require), r.socs) for r in RKNN.rules})

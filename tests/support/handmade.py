@@ -161,9 +161,7 @@ def all_builtin(g: Graph, orders: Mapping[int, tuple[int, ...]] | None = None, u
         predicted=p.Predicted(total, total * 9 // 10, None if uses else total * 11 // 10, None, None, ()),
         baselines=p.Baselines(p.Baseline(total, None, 0), None),
         backends=(),
-        subgraphs=tuple(
-            p.SubgraphUse(s.index, s.name, *roles[s.index], order[s.index]) for s in g.subgraphs
-        ),
+        subgraphs=tuple(p.SubgraphUse(s.index, s.name, *roles[s.index], order[s.index]) for s in g.subgraphs),
         ops=entries,
         partitions=(),
         segments=(),

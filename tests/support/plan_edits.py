@@ -15,11 +15,11 @@ from edgedeploy_partitioner.plan import Plan, from_json, to_json
 FREE = re.compile(
     r"tool\.|inputs\.(model\.(name|dtype_class)|board|runtime|tables|kernels|measurements|options\.(threads|cpus))"
     r"|inputs\.options\.(memory_limit_bytes|max_partitions|assume_unknown|signature)"  # changed to what allows the plan
-    r"|solver\.orders_tried\.1|predicted\.(low|high|cold|optimistic)|baselines\.|backends\.\d+\.(library|options|sdk)"
+    r"|solver\.orders_tried\.1|predicted\.(low|high|cold|optimistic)|baselines\.|backends\.\d+\.(library|options|sdk|max_partitions)"
     r"|ops\.\d+\.(variant|bound|macs|bytes|low_us|high_us)"
     r"|ops\.\d+\.candidates\.\d+\."
-    r"|transitions\.\d+\.(low_us|high_us|provenance)"
-    r"|memory\.(arena_exact|peak_low|peak_high|baseline|peak_op|peak_tensors|timeline\.\d+\.live_bytes)|warnings\."
+    r"|transitions\.\d+\.(low_us|high_us|provenance|path)"
+    r"|memory\.(arena_exact|peak_low|peak_high|baseline|peak_op|peak_tensors|timeline\.\d+\.live_bytes)|warnings\.|advice\."
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, OptionValue, Quantization, Span, Subgraph, Tensor
 
 Made = tuple[Graph, Op]
-_PACKED = {"int32": "i", "int64": "q", "float32": "f"}
+_PACKED = {"int8": "b", "int32": "i", "int64": "q", "float32": "f"}
 
 
 class T(NamedTuple):
@@ -26,6 +26,7 @@ class T(NamedTuple):
     is_variable: bool = False
     is_sparse: bool = False
     has_rank: bool = True
+    zero_point: int = 0
 
 
 def ints(*value: int, dtype: str = "int32") -> T:
@@ -64,7 +65,8 @@ def _tensor(number: int, spec: T, source: bytearray) -> Tensor:
     elif spec.constant:
         data = Span(len(source), 0)
     scales = spec.scales if spec.scales is not None else (0.5,) if spec.dtype in ("int8", "uint8") else ()
-    quantization = Quantization(scales, (0,) * len(scales), 0, spec.block_size) if scales or spec.block_size else None
+    zero_points = (spec.zero_point,) * len(scales)
+    quantization = Quantization(scales, zero_points, 0, spec.block_size) if scales or spec.block_size else None
     return Tensor(
         number, f"t{number}", spec.shape, DType(spec.dtype), spec.signature, quantization, spec.is_variable,
         data=data, is_sparse=spec.is_sparse, has_rank=spec.has_rank,

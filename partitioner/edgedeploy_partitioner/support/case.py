@@ -24,6 +24,9 @@ _PARAMETERS = {
 """Inputs that say how (axes, sizes, indices, conditions), not what: they are not data of the op's element type."""
 
 
+_BIASED = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
+
+
 class Operand(NamedTuple):
     """A tensor and what it is to the op: ``input 0``, ``weight``, ``output 0``."""
 
@@ -33,9 +36,10 @@ class Operand(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Case(Operands):
-    """``graph``, ``op``, and the back end whose rules are asked."""
+    """``graph``, ``op``, and the back end whose rules are asked, on one of its SoCs."""
 
     backend: Backend
+    soc: str = ""
 
     def inputs(self) -> Iterator[Operand]:
         """Every input that is there, parameters too."""
@@ -64,6 +68,11 @@ class Case(Operands):
         for i in positions[1] if positions else ():
             if tensor := self.input(i):
                 yield Operand("weight", tensor)
+
+    def biases(self) -> Iterator[Operand]:
+        """The constant that is added after the weights were multiplied, of the ops that have one such input."""
+        if self.op.code in _BIASED and (tensor := self.input(_BIASED[self.op.code])):
+            yield Operand("bias", tensor)
 
     def data_inputs(self) -> Iterator[Operand]:
         """Inputs that hold values of the op's element type: no parameters, biases or states."""

@@ -24,7 +24,8 @@ def transposes(case: Case) -> str | None:
     moved = axes.vendor_permutation(perm, order) if perm is not None else None
     if moved is None or not sizes or data is None or len(perm or ()) != len(data.shape):
         return "the permutation is computed" if perm is None else f"permutation {list(perm)}"
-    rows = [row for row in case.backend.transposes if row.perm == moved]
+    here = (row for row in case.backend.transposes if case.soc in (row.socs or (case.soc,)))
+    rows = [row for row in here if row.perm == moved]
     computed = case.computed_as(data)
     broken = [row for row in rows if row.dtype in ("", computed) and not _holds(row, sizes)]
     if rows and not broken:
@@ -46,6 +47,24 @@ def _holds(row: TransposeBound, sizes: dict[str, int]) -> bool:
     product = _product(row, sizes)
     below = row.less_than is None or product < row.less_than
     return below and (not row.multiple_of or product % row.multiple_of == 0)
+
+
+@predicate
+def split_axis(case: Case, allowed: tuple[int, ...]) -> str | None:
+    """to split along axis {}, written like that in the file"""
+    found = case.integers(0)
+    if found is None or len(found) != 1:
+        return "the axis is computed"
+    return None if found[0] in allowed else f"axis {found[0]}"
+
+
+@predicate
+def max_padding(case: Case, limit: int) -> str | None:
+    """constant paddings of at most {} on each side, and none of the batch"""
+    found = case.integers(1)
+    if found is None:
+        return "paddings are computed"
+    return f"paddings {list(found)}" if any(found[:2]) or any(pad > limit for pad in found) else None
 
 
 @predicate

@@ -11,6 +11,7 @@ from edgedeploy_partitioner.support.case import Case, Operand
 from edgedeploy_partitioner.support.predicates.registry import Between, predicate
 
 _QUANTISED = (DType.INT8, DType.UINT8)
+_SIX = 6.000001  # scales are single-precision: 255 times that of 6/255 is a little more than 6
 
 
 def _shape(tensor: Tensor) -> str:
@@ -99,6 +100,48 @@ def max_input_sizes(case: Case, limits: dict[Literal["N", "C", "H", "W"], int]) 
 
 
 @predicate
+def min_sizes(case: Case, limits: dict[Literal["N", "C", "H", "W"], int]) -> str | None:
+    """at least {} in size, input and output
+
+    By the vendor's axis names.
+    """
+    data = case.data()
+    for role, tensor in ([Operand("input", data)] if data else []) + list(case.outputs()):
+        sizes = case.vendor(tensor)
+        for axis, limit in limits.items():
+            if sizes.get(axis, limit) < limit:
+                return f"{role} {axis} is {sizes[axis]}"
+    return None
+
+
+@predicate
+def other_sizes(case: Case, sizes: dict[Literal["N", "C", "H", "W"], int]) -> str | None:
+    """an input of another size than {}
+
+    By the vendor's axis names.
+    """
+    data = case.data()
+    found = case.vendor(data) if data else {}
+    same = found and all(found[axis] == size for axis, size in sizes.items())
+    return "input " + ", ".join(f"{axis} is {size}" for axis, size in sizes.items()) if same else None
+
+
+@predicate
+def same_shapes(case: Case) -> str | None:
+    """operands of the output's shape"""
+    output = case.output(0)
+    other = next((o for o in case.data_inputs() if output and o.tensor.shape != output.shape), None)
+    return f"{other.role} has shape {_shape(other.tensor)}, output has {_shape(output)}" if other and output else None
+
+
+@predicate
+def vector_data(case: Case) -> str | None:
+    """data with at most one dimension above 1"""
+    data = case.data()
+    return f"input has shape {_shape(data)}" if data and sum(size != 1 for size in data.shape) > 1 else None
+
+
+@predicate
 def max_dimension(case: Case, limit: int) -> str | None:
     """no dimension above {}, weights included"""
     for role, tensor in (*case.inputs(), *case.outputs()):
@@ -120,6 +163,12 @@ def element_types(case: Case, types: tuple[DType, ...]) -> str | None:
 def input_types(case: Case, types: tuple[DType, ...]) -> str | None:
     """input of type {}"""
     return _first(case.data_inputs(), *(set(DType) - set(types)))
+
+
+@predicate
+def unsigned_bytes(case: Case) -> str | None:
+    """uint8 data and weights (every byte is shifted by 128, which is only right where it has no sign)"""
+    return _first((*case.data_inputs(), *case.outputs()), *(set(DType) - {DType.UINT8}))
 
 
 @predicate
@@ -168,6 +217,55 @@ def per_tensor_data(case: Case) -> str | None:
 
 
 @predicate
+def per_tensor_weights(case: Case) -> str | None:
+    """one scale for all weights and one for all biases (per tensor, not per channel)
+
+    Equal scales count as one.
+    """
+    for role, tensor in (*case.weights(), *case.biases()):
+        if tensor.quantization and len(set(tensor.quantization.scales)) > 1:
+            return f"{role} has {len(tensor.quantization.scales)} scales"
+    return None
+
+
+@predicate
+def paired_zero_points(case: Case) -> str | None:
+    """a model whose every tensor has as many zero points as scales
+
+    Looks at the whole subgraph: what stumbles over such a tensor does so for all ops.
+    """
+    for tensor in case.graph.subgraphs[case.op.subgraph].tensors:
+        q = tensor.quantization
+        if q and len(q.scales) != len(q.zero_points):
+            points = "1 zero point" if len(q.zero_points) == 1 else f"{len(q.zero_points)} zero points"
+            return f"tensor {tensor.id} has {len(q.scales)} scales and {points}"
+    return None
+
+
+@predicate
+def clamp_implied(case: Case, ends: tuple[Literal["lower", "upper"], ...]) -> str | None:
+    """a fused RELU or RELU6 whose {} end is already that of the output's quantised type
+
+    So that nothing has to be clamped there: 0 is the smallest value it can hold (lower), 6 or less the largest (upper).
+    """
+    output, fused = case.output(0), case.op.options.get("fused_activation_function")
+    if output is None or fused not in ("RELU", "RELU6"):
+        return None
+    q = output.quantization
+    if output.dtype not in _QUANTISED or not q or not q.scales or len(q.zero_points) != len(q.scales):
+        return f"fused {fused} on {output.dtype.value} without one scale and zero point"
+    smallest = -128 if output.dtype is DType.INT8 else 0
+    if "lower" in ends and any(zero != smallest for zero in q.zero_points):
+        lowest = min(scale * (smallest - zero) for scale, zero in zip(q.scales, q.zero_points, strict=True))
+        return f"fused {fused} on an output that goes down to {lowest:g}"
+    if "upper" in ends and fused == "RELU6":
+        largest = max(scale * (smallest + 255 - zero) for scale, zero in zip(q.scales, q.zero_points, strict=True))
+        if not largest <= _SIX:
+            return f"fused RELU6 on an output that goes up to {largest:g}"
+    return None
+
+
+@predicate
 def no_block_scales(case: Case) -> str | None:
     """scales per tensor or per channel, not per block"""
     for role, tensor in case.data_inputs():
@@ -190,6 +288,23 @@ def constant_inputs(case: Case, positions: tuple[int, ...]) -> str | None:
         if tensor and not case.is_constant(tensor):
             return f"input {i} is computed"
     return None
+
+
+@predicate
+def computed_inputs(case: Case, positions: tuple[int, ...]) -> str | None:
+    """computed data (no constant) as input {}"""
+    for i in positions:
+        tensor = case.input(i)
+        if tensor is None or case.is_constant(tensor):
+            return f"input {i} is {'constant' if tensor else 'absent'}"
+    return None
+
+
+@predicate
+def max_operands(case: Case, count: int) -> str | None:
+    """at most {} inputs, and as many outputs"""
+    inputs, outputs = len(case.op.inputs), len(case.op.outputs)
+    return f"{inputs} inputs and {outputs} outputs" if max(inputs, outputs) > count else None
 
 
 @predicate

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from edgedeploy_partitioner.support.case import Case
 from edgedeploy_partitioner.support.predicates.registry import Between, predicate
 
@@ -81,6 +83,29 @@ def strides_among(case: Case, sizes: tuple[int, ...]) -> str | None:
 
 
 @predicate
+def equal_strides(case: Case) -> str | None:
+    """the same stride along height and width"""
+    found = window(case)
+    return f"stride {found.show('stride')}" if found and len({*_each(found, "stride")}) > 1 else None
+
+
+@predicate
+def square_kernels(case: Case) -> str | None:
+    """a kernel as high as wide"""
+    found = window(case)
+    return f"kernel {found.show('kernel')}" if found and len({*_each(found, "kernel")}) > 1 else None
+
+
+@predicate
+def square_images(case: Case) -> str | None:
+    """images as high as wide"""
+    for role, tensor in (*case.data_inputs(), *case.outputs()):
+        if len(tensor.shape) == 4 and not case.is_constant(tensor) and tensor.shape[1] != tensor.shape[2]:
+            return f"{role} is {tensor.shape[1]}x{tensor.shape[2]}"
+    return None
+
+
+@predicate
 def dilation(case: Case, factors: Between) -> str | None:
     """a dilation of {}"""
     found = window(case)
@@ -102,6 +127,42 @@ def width_below_if_tall(case: Case, limit: int) -> str | None:
     if found is None or data is None or found.height.dilated == 1 or data.shape[2] < limit:
         return None
     return f"width {data.shape[2]}"
+
+
+class FirstLayer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The input buffer of a convolution that reads the model's input, of 1, 3 or 4 channels.
+
+    It has ``banks``; the kernel takes one for every 128 of its taps, ``kernel_banks`` at least. Of the rest, 1 to 7,
+    each holds ``per_bank`` values by computed type, and all together hold a row for each row of the kernel.
+    """
+
+    width: int
+    banks: int = 0
+    kernel_banks: int = 0
+    per_bank: dict[str, int] = {}
+
+    def __str__(self) -> str:
+        return f"{self.width} columns"
+
+    def most(self, side: Window, computed: str) -> int:
+        """Columns that fit."""
+        if computed not in self.per_bank:
+            return self.width
+        taken = max(-(-side.height.dilated * side.width.dilated // 128), self.kernel_banks)
+        held = self.per_bank[computed] * min(max(self.banks - taken, 1), 7)
+        return min(self.width, held // max(side.height.dilated, 1))
+
+
+@predicate
+def first_layer(case: Case, limits: FirstLayer) -> str | None:
+    """an input of the model (1, 3 or 4 channels) of at most {}, fewer with high kernels"""
+    found, data = window(case), case.data()
+    if found is None or data is None or not case.op.code.endswith("CONV_2D") or data.shape[3] not in (1, 3, 4):
+        return None
+    if data.id not in case.graph.subgraphs[case.op.subgraph].inputs:
+        return None
+    most = limits.most(found, case.computed_type())
+    return f"input width {data.shape[2]}, with this kernel {most} fit" if data.shape[2] > most else None
 
 
 def _each(found: Window, field: str) -> Iterator[int]:
