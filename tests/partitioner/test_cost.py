@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgedeploy_partitioner.cost import CpuCost, npu_cost
 from edgedeploy_partitioner.cost.ranges import Range, gb_s_us, roofline
-from edgedeploy_partitioner.cost.rknn import channel_block, padded_bytes
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Quantization, Span, Subgraph, Tensor
 from edgedeploy_profiles import load_board, load_core, load_kernel_costs
-from edgedeploy_profiles.schema import Quantity, Stack
+from edgedeploy_profiles.schema import Stack
 
 BOARD = load_board("rk3588")
 STACK = BOARD.stacks["rknn"]
@@ -38,42 +35,6 @@ def conv(height: int, width: int, cin: int, cout: int, k: int = 1, code: str = "
     )
     op = Op(0, 0, code, (0, 1, 2), (3,))
     return Graph("", 0, 3, "", (Subgraph(0, "", tensors, (op,), (0,), (3,)),)), op
-
-
-def constants(**changed: float) -> dict[str, Quantity]:
-    """The stack's constants with some pinned to exact values."""
-    return {**STACK.costs, **{name: Quantity(value, "test") for name, value in changed.items()}}
-
-
-def test_a_compute_bound_convolution_by_hand() -> None:
-    """64x64x64 -> 64, 3x3: 150,994,944 MACs at 1024 per cycle, 1 GHz, full efficiency = 147.456 us, plus 10 us."""
-    exact = constants(
-        op_overhead_us=10, compute_efficiency=1, npu_clock_ghz=1, int8_macs_per_cycle=1024, npu_bandwidth_gb_s=1000
-    )
-    model = npu_cost("rknn", Stack(backend="rknn", soc="rk3588", device_nodes=(), costs=exact), cpu())
-    graph, op = conv(64, 64, 64, 64, 3)
-    cost = model.op(graph, op, "npu", "NC1HWC2/16")
-    assert (cost.ns, cost.bound) == (157_456, "compute")
-
-
-def test_three_channels_cost_as_many_as_a_block() -> None:
-    model = npu_cost("rknn", STACK, cpu())
-    narrow, wide = conv(128, 128, 3, 64, 3), conv(128, 128, 16, 64, 3)
-    assert model.op(*narrow, "npu", "NC1HWC2/16").ns == pytest.approx(model.op(*wide, "npu", "NC1HWC2/16").ns, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("layout", "block"), [("NC1HWC2/16", 16), ("NC1HWC2/8", 8), ("NHWC", 1), ("NC1HWC2/x", 1)]
-)
-def test_channel_blocks(layout: str, block: int) -> None:
-    assert channel_block(layout) == block
-
-
-def test_padded_bytes() -> None:
-    rgb = Tensor(0, "", (1, 224, 224, 3), DType.INT8)
-    assert padded_bytes(rgb, "NC1HWC2/16") == 224 * 224 * 16
-    assert padded_bytes(dataclasses.replace(rgb, dtype=DType.FLOAT32), "NC1HWC2/8") == 224 * 224 * 8 * 2
-    assert padded_bytes(rgb, "NHWC") == 224 * 224 * 3
 
 
 @given(
@@ -112,29 +73,12 @@ def test_an_op_that_no_table_lists_still_has_a_price() -> None:
         assert 0 < cost.low_ns < cost.ns < cost.high_ns
 
 
-def test_a_transposed_convolution_is_priced_by_its_data() -> None:
-    """Its first input is the shape of the output; 4 such numbers are no channels."""
-    tensors = (
-        Tensor(0, "shape", (4,), DType.INT32, data=Span(0, 16)),
-        Tensor(1, "w", (32, 2, 2, 64), DType.INT8, quantization=Q, data=Span(0, 8192)),
-        Tensor(2, "x", (1, 32, 32, 64), DType.INT8, quantization=Q),
-        Tensor(3, "y", (1, 64, 64, 32), DType.INT8, quantization=Q),
-    )
-    op = Op(0, 0, "TRANSPOSE_CONV", (0, 1, 2), (3,))
-    graph = Graph("", 0, 3, "", (Subgraph(0, "", tensors, (op,), (2,), (3,)),))
-    exact = constants(
-        op_overhead_us=0, compute_efficiency=1, npu_clock_ghz=1, int8_macs_per_cycle=1024, npu_bandwidth_gb_s=1e6
-    )
-    model = npu_cost("rknn", Stack(backend="rknn", soc="rk3588", device_nodes=(), costs=exact), cpu())
-    assert model.op(graph, op, "npu", "NC1HWC2/16").ns == round(32 * 32 * 64 * 2 * 2 * 32 / 1024)
-
-
 def test_a_missing_constant_is_named() -> None:
     costs = {name: q for name, q in STACK.costs.items() if name != "npu_bandwidth_gb_s"}
     stack = Stack(backend="rknn", soc="rk3588", device_nodes=(), costs=costs)
     with pytest.raises(InputError, match="npu_bandwidth_gb_s"):
         npu_cost("rknn", stack, cpu()).op(*conv(8, 8, 8, 8), "npu", "NC1HWC2/16")
-    with pytest.raises(InputError, match="known: rknn"):
+    with pytest.raises(InputError, match=r"known: .*rknn"):
         npu_cost("other", STACK, cpu())
 
 

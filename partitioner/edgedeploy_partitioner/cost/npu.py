@@ -5,36 +5,67 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from edgedeploy_partitioner.cost.cpu import CpuCost
-from edgedeploy_partitioner.cost.ranges import Cost
+from edgedeploy_partitioner.cost.ranges import FREE, ZERO, Cost, Range, fixed, roofline
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.graph import Graph, Op, Tensor
 from edgedeploy_profiles.schema import Stack
 
 
-class NpuCost(Protocol):
-    """Prices one back end on one board."""
+@dataclass(frozen=True)
+class NpuCost:
+    """Prices one back end on one board: the base of all cost models, with what most of them share.
 
-    def op(self, graph: Graph, op: Op, kernel: str, layout: str) -> Cost: ...
+    ``stack`` has the constants, ``cpu`` prices what the ARM cores do meanwhile. A stock delegate copies NHWC arena
+    buffers at its borders; a model of another layout overrides the transitions.
+    """
 
-    def enter(self, tensor: Tensor, layout: str) -> Cost:
+    stack: Stack
+    cpu: CpuCost
+
+    def op(self, graph: Graph, op: Op, kernel: str, layout: str) -> Cost:
+        """One run of ``op`` by itself."""
+        raise NotImplementedError
+
+    def fused(self, graph: Graph, op: Op, kernel: str, layout: str) -> Cost:  # noqa: ARG002
+        """What ``op`` adds when it runs inside the op that makes its operand."""
+        return FREE
+
+    def enter(self, tensor: Tensor, layout: str) -> Cost:  # noqa: ARG002
         """From the NHWC arena into the back end's layout, once per tensor and partition."""
-        ...
+        return self._copy("enter", tensor)
 
-    def leave(self, tensor: Tensor, layout: str) -> Cost:
+    def leave(self, tensor: Tensor, layout: str) -> Cost:  # noqa: ARG002
         """From the back end's layout into the NHWC arena, once per tensor."""
-        ...
+        return self._copy("leave", tensor)
 
-    def internal(self, tensor: Tensor, layout_from: str, layout_to: str) -> Cost:
+    def internal(self, tensor: Tensor, layout_from: str, layout_to: str) -> Cost:  # noqa: ARG002
         """Between two layouts inside one partition."""
-        ...
+        return FREE
 
-    def partition_handover(self) -> Cost: ...
+    def partition_handover(self) -> Cost:
+        return fixed(self.constant("partition_handover_us"))
 
-    def segment_handover(self) -> Cost: ...
+    def segment_handover(self) -> Cost:
+        return FREE
+
+    def cold_start(self, graph: Graph, partitions: Sequence[Sequence[Op]]) -> Cost | None:  # noqa: ARG002
+        """Loading, compiling and first-run overhead of these partitions, beyond a warm run; None without data."""
+        return None
+
+    def constant(self, name: str) -> Range:
+        """One of the stack's constants. Raises :class:`InputError` if the board does not give it."""
+        quantity = self.stack.costs.get(name)
+        if quantity is None:
+            raise InputError(f"the board's [stacks.*.costs] needs {name!r} for {self.stack.backend}")
+        return Range.of(quantity)
+
+    def _copy(self, direction: str, tensor: Tensor) -> Cost:
+        per_byte = self.constant(f"{direction}_ns_per_byte").times(tensor.nbytes / 1000)
+        return roofline(self.constant(f"{direction}_overhead_us"), ZERO, per_byte)
 
 
 Factory = Callable[[Stack, CpuCost], NpuCost]

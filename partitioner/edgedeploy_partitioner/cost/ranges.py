@@ -52,6 +52,11 @@ class Cost:
     high_ns: int | None
     bound: Bound
     provenance: Provenance = "analytical"
+    path: str = ""
+    """Of a transition: how the tensor goes, where the back end has several ways, e.g. ``native``."""
+
+
+FREE = Cost(0, 0, 0, "overhead")
 
 
 def roofline(overhead_us: Range, compute_us: Range, memory_us: Range) -> Cost:
