@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -71,3 +72,41 @@ def test_every_op_comes_out_once_whatever_the_plan() -> None:
     """Even from a cycle, which no runtime runs."""
     plan = (step(0, (2,), (1,)), step(1, (1,), (2,)), step(2, (0,), (3,)))
     assert sorted(m for s in claim(plan, [0, 2], 0) for m in s.members) == [0, 1, 2]
+
+
+def swept(plan: tuple[Step, ...], claimed: set[int]) -> list[tuple[int, ...] | int]:
+    """The epoch rule as it is told: sweep after sweep over the whole plan."""
+    made_by = {t: s for s in plan for t in s.outputs}
+    effects = [s for s in plan if s.has_side_effect]
+    needs = {s: {made_by[t] for t in s.inputs if t in made_by} for s in plan}
+    for before, after in itertools.pairwise(effects):
+        needs[after].add(before)
+    done: list[Step] = []
+    result: list[tuple[int, ...] | int] = []
+    while len(done) < len(plan):
+        epoch: list[Step] = []
+        grew = True
+        while grew:
+            grew = False
+            for s in plan:
+                ready = s not in done and needs[s] <= set(done)
+                if ready and (not epoch or (s.op in claimed) == (epoch[0].op in claimed)):
+                    epoch.append(s)
+                    done.append(s)
+                    grew = True
+        result += [tuple(s.op for s in epoch)] if epoch[0].op in claimed else [s.op for s in epoch]
+    return result
+
+
+def test_equals_sweeping_on_plans_in_order_and_out_of_order() -> None:
+    for seed in range(400):
+        rng = random.Random(seed)
+        ops = rng.randrange(1, 14)
+        plan = []
+        for op in range(ops):
+            inputs = tuple(sorted({rng.randrange(max(0, op - 4), op + 1) for _ in range(rng.choice([0, 1, 2, 3]))}))
+            plan.append(step(op, inputs, (op + 1,), side_effect=seed % 3 == 0 and rng.random() < 0.3))
+        if seed % 2 and not any(s.has_side_effect for s in plan):
+            rng.shuffle(plan)
+        claimed = {op for op in range(ops) if rng.random() < 0.5}
+        assert shape(claim(tuple(plan), claimed, 0)) == (swept(tuple(plan), claimed) if claimed else shape(tuple(plan)))

@@ -34,9 +34,23 @@ def test_price_equals_the_contract_read_op_by_op() -> None:
             assert (priced.total_ns, priced.partitions) == cost_in_order(problem, lanes), f"seed {seed} {lanes}"
 
 
-@pytest.mark.parametrize(("seed", "ops", "reach"), [(1, 40, 6), (2, 120, 5), (3, 200, 4), (4, 60, 8)])
-def test_equals_frontier_dynamic_programming(seed: int, ops: int, reach: int) -> None:
-    problem = random_problem(seed, ops, reach=reach)
+@pytest.mark.parametrize(
+    ("seed", "ops", "reach", "fusions", "other_delegate"),
+    [
+        (1, 40, 6, False, False),
+        (2, 120, 5, False, False),
+        (3, 200, 4, False, False),
+        (4, 60, 8, False, False),
+        (5, 200, 4, True, False),
+        (6, 60, 5, True, False),
+        (7, 200, 3, False, True),
+        (8, 120, 3, True, True),
+    ],
+)
+def test_equals_frontier_dynamic_programming(
+    seed: int, ops: int, reach: int, fusions: bool, other_delegate: bool
+) -> None:
+    problem = random_problem(seed, ops, reach=reach, fusions=fusions, other_delegate=other_delegate)
     found = solve(problem, range(ops))
     assert found is not None
     assert found.is_proved
@@ -45,7 +59,7 @@ def test_equals_frontier_dynamic_programming(seed: int, ops: int, reach: int) ->
 
 def test_frontier_dynamic_programming_equals_brute_force() -> None:
     for seed in range(60):
-        problem = random_problem(seed, 6)
+        problem = random_problem(seed, 6, other_delegate=seed % 3 == 0, fusions=seed % 2 == 0)
         assert frontier_dp(problem) == brute_force(problem), f"seed {seed}"
 
 

@@ -85,6 +85,9 @@ def _epochs(plan: Sequence[Step], takes: Sequence[bool]) -> list[list[int]]:
     A sweep visits positions in order; what a step makes ready joins the same sweep if it lies ahead, else the next
     one. So a heap of (sweep, position) gives the joining order without sweeping.
     """
+    in_order = _epochs_in_order(plan, takes)
+    if in_order is not None:
+        return in_order
     waits, wakes = _dependencies(plan)
     ready: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
     for i in range(len(plan)):
@@ -111,6 +114,37 @@ def _epochs(plan: Sequence[Step], takes: Sequence[bool]) -> list[list[int]]:
                     heappush(ready[takes[j]], (later if takes[j] == claimed else 0, j))
         epochs.append(epoch)
     return [epoch for epoch in epochs if epoch]
+
+
+def _epochs_in_order(plan: Sequence[Step], takes: Sequence[bool]) -> list[list[int]] | None:
+    """``_epochs`` of a plan whose steps all come after those they wait for; None for any other.
+
+    Such an epoch is full after one sweep, and claimed and unclaimed ones take turns. So a step joins the first of its
+    kind that is not before the epochs of what it waits for.
+    """
+    made = {t for step in plan for t in step.outputs}
+    epoch_of: dict[int, int] = {}
+    epochs: list[list[int]] = []
+    chained = 0
+    for i, step in enumerate(plan):
+        joins = chained if step.has_side_effect else 0
+        for t in step.inputs:
+            if t in epoch_of:
+                joins = max(joins, epoch_of[t])
+            elif t in made:
+                return None
+        if (joins % 2 == 0) != (takes[i] == takes[0]):
+            joins += 1
+        if step.has_side_effect:
+            chained = joins
+        for t in step.outputs:
+            if t in epoch_of:
+                return None
+            epoch_of[t] = joins
+        if joins == len(epochs):
+            epochs.append([])
+        epochs[joins].append(i)
+    return epochs
 
 
 def _dependencies(plan: Sequence[Step]) -> tuple[list[int], list[list[int]]]:

@@ -8,8 +8,9 @@ on these values. Times are integer nanoseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Literal
 
 from edgedeploy_partitioner.plan import XNNPACK as XNNPACK
@@ -55,6 +56,40 @@ class Border:
         return self.internal_ns[a][b] if self.internal_ns else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """Node ``node`` (a position) in ``lane``, a delegate's, runs inside one of ``hosts``, when that is before it in
+    the same segment."""
+
+    node: int
+    lane: int
+    hosts: tuple[int, ...]
+    """Positions of nodes; any of them will do, and the first in execution order is taken."""
+    saves_ns: int = 0
+    """How much less than its cost the node then takes; not negative."""
+    required: bool = False
+    """The node cannot run in this lane otherwise."""
+    also: tuple[int, ...] = ()
+    """Nodes that must be in the same segment too: they read what the host makes and run inside the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """A limit on the bytes of tensors that are alive at once outside delegates.
+
+    A tensor is alive while each op runs from the one that makes it (without one: its first reader) to its last reader,
+    or, if the problem's ``outputs`` has it, to the last op. It is outside unless the op that makes it and all its
+    readers are in one partition (of XNNPACK too). The runtime keeps a tensor at least that long, since it starts and
+    ends with whole partitions, so no arena of the same schedule is smaller than :func:`arena_floor`.
+    """
+
+    limit_bytes: int
+    bytes: Mapping[int, int]
+    """By tensor id; tensors that are not named do not count."""
+    pinned: frozenset[int] = frozenset()
+    """Tensors that keep their place from the first op to the last, such as inputs and outputs of the model."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """``nodes`` are in file order. ``borders`` has every tensor that a node reads or writes."""
@@ -65,12 +100,43 @@ class Problem:
     outputs: frozenset[int]
     """Tensors that must lie in the NHWC arena at the end."""
     max_partitions: int | None = None
-    """Limit on partitions of delegates other than XNNPACK."""
+    """Limit on partitions of delegates other than XNNPACK, all together."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Limit on partitions by delegate."""
+    fusions: tuple[Fusion, ...] = ()
+    """At most one for each node and lane."""
+    arena: Arena | None = None
+    """A lower bound on what the runtime's arena needs must keep this limit."""
 
     @cached_property
     def producer(self) -> Mapping[int, int]:
         """Tensor id -> position in ``nodes`` of the op that writes it."""
         return {t: i for i, node in enumerate(self.nodes) for t in node.outputs}
+
+    @cached_property
+    def readers(self) -> Mapping[int, tuple[int, ...]]:
+        """Tensor id -> positions in ``nodes`` of the ops that read it."""
+        found: dict[int, list[int]] = {}
+        for i, node in enumerate(self.nodes):
+            for t in dict.fromkeys(node.inputs):
+                found.setdefault(t, []).append(i)
+        return {t: tuple(nodes) for t, nodes in found.items()}
+
+    def life(self, tensor: int, at: Mapping[int, int]) -> range:
+        """Places in an order during which ``tensor`` is alive, as :class:`Arena` defines it. ``at``: node -> place."""
+        if self.arena is not None and tensor in self.arena.pinned:
+            return range(len(self.nodes))
+        places = [at[i] for i in self.readers.get(tensor, ())]
+        if tensor in self.producer:
+            places.append(at[self.producer[tensor]])
+        if not places:
+            return range(0)
+        return range(min(places), len(self.nodes) if tensor in self.outputs else max(places) + 1)
+
+    def can_be_internal(self, tensor: int) -> bool:
+        """Whether a partition can keep ``tensor`` to itself."""
+        pinned = self.arena is not None and tensor in self.arena.pinned
+        return tensor in self.producer and tensor not in self.outputs and not pinned
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +166,10 @@ class Price:
     partitions: int
     """Groups of delegates other than XNNPACK."""
     crossings: tuple[Crossing, ...]
+    fused: Mapping[int, int] = field(default_factory=dict)
+    """Node -> the host it runs inside, both as positions."""
+    stranded: tuple[int, ...] = ()
+    """Nodes that can only run fused and have no host in their segment: the schedule is not legal."""
 
 
 def runs(problem: Problem, order: Sequence[int], lanes: Sequence[int]) -> tuple[Group, ...]:
@@ -125,6 +195,59 @@ def segments(group: Group, lanes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(part) for part in cut)
 
 
+def fusions(
+    problem: Problem, groups: Sequence[Group], lanes: Sequence[int]
+) -> tuple[Mapping[int, int], tuple[int, ...]]:
+    """(node -> host it is fused into, nodes that need a host and have none) of a schedule."""
+    if not problem.fusions:
+        return {}, ()
+    parts = [part for group in groups if group.delegate is not None for part in segments(group, lanes)]
+    place = {i: (number, at) for number, part in enumerate(parts) for at, i in enumerate(part)}
+    fused: dict[int, int] = {}
+    stranded = []
+    for fusion in problem.fusions:
+        if lanes[fusion.node] != fusion.lane:
+            continue
+        here = place[fusion.node]
+        beside = [(place[h], h) for h in fusion.hosts if h in place and place[h][0] == here[0] and place[h] < here]
+        if beside and all(i in place and place[i][0] == here[0] for i in fusion.also):
+            fused[fusion.node] = min(beside)[1]
+        elif fusion.required:
+            stranded.append(fusion.node)
+    return fused, tuple(stranded)
+
+
+def arena_floor(problem: Problem, groups: Sequence[Group]) -> int:
+    """The most bytes that are alive at once outside delegates (see :class:`Arena`); 0 without a limit."""
+    if problem.arena is None:
+        return 0
+    order = [i for group in groups for i in group.members]
+    at = {i: k for k, i in enumerate(order)}
+    home = {i: number for number, group in enumerate(groups) for i in group.members}
+    change = [0] * (len(order) + 1)
+    for t, size in problem.arena.bytes.items():
+        life = problem.life(t, at)
+        if problem.can_be_internal(t):
+            own = home[problem.producer[t]]
+            if groups[own].delegate is not None and all(home[i] == own for i in problem.readers.get(t, ())):
+                continue
+        if life:
+            change[life.start] += size
+            change[life.stop] -= size
+    return max(accumulate(change))
+
+
+def allowed(problem: Problem, groups: Sequence[Group], priced: Price) -> bool:
+    """Whether a schedule keeps the limits of ``problem`` and strands no node. (Which lanes may be chosen is apart.)"""
+    if priced.stranded:
+        return False
+    if problem.max_partitions is not None and priced.partitions > problem.max_partitions:
+        return False
+    if any(sum(g.delegate == who for g in groups) > most for who, most in problem.limits.items()):
+        return False
+    return problem.arena is None or arena_floor(problem, groups) <= problem.arena.limit_bytes
+
+
 def price(problem: Problem, groups: Sequence[Group], lanes: Sequence[int]) -> Price:
     """The exact cost of running ``groups`` in this order with the given lanes.
 
@@ -133,6 +256,8 @@ def price(problem: Problem, groups: Sequence[Group], lanes: Sequence[int]) -> Pr
     """
     total = 0
     crossings: list[Crossing] = []
+    fused, stranded = fusions(problem, groups, lanes)
+    total -= sum(f.saves_ns for f in problem.fusions if f.node in fused and lanes[f.node] == f.lane)
     home = {i: number for number, group in enumerate(groups) for i in group.members}
     needed_outside = set(problem.outputs)
     for i, node in enumerate(problem.nodes):
@@ -167,6 +292,8 @@ def price(problem: Problem, groups: Sequence[Group], lanes: Sequence[int]) -> Pr
         total_ns=total + sum(c.cost_ns for c in crossings),
         partitions=sum(group.delegate not in (None, XNNPACK) for group in groups),
         crossings=tuple(crossings),
+        fused=fused,
+        stranded=stranded,
     )
 
 

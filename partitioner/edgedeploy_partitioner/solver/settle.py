@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from edgedeploy_partitioner.runtime.replay import Step, replay, topological
-from edgedeploy_partitioner.solver.problem import XNNPACK, Group, Price, Problem, price, runs
+from edgedeploy_partitioner.solver.problem import XNNPACK, Group, Price, Problem, allowed, price, runs
 from edgedeploy_partitioner.solver.solve import Solution, solve
 
 MAX_ROUNDS = 8
@@ -100,18 +100,29 @@ def execute(stage: Stage, partitions: Sequence[Collection[int]], lanes: Sequence
     return None
 
 
-def stock(stage: Stage, lanes: Sequence[int]) -> Schedule:
-    """What a delegate that claims everything it can gets: one call with all ops in delegated lanes."""
+def stock(stage: Stage, lanes: Sequence[int], most: int | None = None) -> Schedule:
+    """What a delegate that claims everything it can gets: one call with all ops in delegated lanes.
+
+    Of the nodes that come of it a delegate with a limit keeps the first ``most`` in execution order; the ops of the
+    others stay on the CPU. Its price may have stranded nodes.
+    """
     wanted = [i for i, lane in enumerate(lanes) if stage.full.lanes[lane].delegate not in (None, XNNPACK)]
     ops = frozenset(stage.problem.nodes[i].op for i in wanted)
     steps = replay(stage.plan, [_with_folded(stage, ops)])
-    return _schedule(stage, _with_xnnpack(stage, steps, 1), 1, lanes)
+    greedy = _schedule(stage, _with_xnnpack(stage, steps, 1), 1, lanes)
+    parts = _partitions(greedy.groups)
+    if most is None or len(parts) <= most:
+        return greedy
+    # Fewer claims may come back as other nodes than the same among more; none at all always come to rest.
+    fewer = (execute(stage, parts[:count], lanes) for count in range(max(most, 0), -1, -1))
+    return next(s for s in fewer if s is not None and s.price.partitions <= most)
 
 
 def settle(stage: Stage, stock_lanes: Sequence[int] | None, cpu_only: Sequence[int]) -> Settled | None:
     """The best plan over several start orders; None if no assignment is allowed.
 
-    ``stock_lanes``/``cpu_only``: the baselines' lanes. They lend their orders, and themselves where they are allowed.
+    ``stock_lanes``/``cpu_only``: the baselines' lanes. They lend their orders, and themselves where they are allowed:
+    every limit of the problem is kept and no node is stranded.
     """
     search = _Search(stage)
     all_cpu = execute(stage, [], cpu_only)
@@ -121,7 +132,11 @@ def settle(stage: Stage, stock_lanes: Sequence[int] | None, cpu_only: Sequence[i
         starts["all_cpu"] = all_cpu.order
         search.offer(all_cpu, "all_cpu")
     if stock_lanes is not None:
-        greedy = stock(stage, stock_lanes)
+        delegates = {stage.full.lanes[n].delegate for n in stock_lanes} - {None, XNNPACK}
+        limits = [most for who, most in stage.problem.limits.items() if who in delegates]
+        if stage.problem.max_partitions is not None:
+            limits.append(stage.problem.max_partitions)
+        greedy = stock(stage, stock_lanes, min(limits, default=None))
         starts["stock_delegate"] = greedy.order
         search.offer(execute(stage, _partitions(greedy.groups), stock_lanes), "stock_delegate")
     for name, order in starts.items():
@@ -181,8 +196,7 @@ class _Search:
         """Does the schedule respect what may be chosen? (Which CPU kernel runs an op is derived, not chosen.)"""
         problem = self.stage.problem
         cpu = {self.stage.builtin_lane, self.stage.xnnpack_lane}
-        fits = problem.max_partitions is None or schedule.price.partitions <= problem.max_partitions
-        return fits and all(
+        return allowed(problem, schedule.groups, schedule.price) and all(
             any(node.costs[n] is not None for n in (cpu if lane in cpu else {lane}))
             for node, lane in zip(problem.nodes, schedule.lanes, strict=True)
         )
