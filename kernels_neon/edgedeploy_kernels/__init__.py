@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from importlib import resources
+from pathlib import Path
 
 
-def manifest_sha256() -> str:
-    """SHA-256 of ``kernels.toml``, which plans carry as an input."""
-    return hashlib.sha256((resources.files(__name__) / "kernels.toml").read_bytes()).hexdigest()
+def manifest() -> Path:
+    """``kernels.toml``: which kernels there are, what they take and what they cost."""
+    return Path(str(resources.files(__name__))) / "kernels.toml"

@@ -130,6 +130,8 @@ class BackendUse(Value, frozen=True):
     library: str | None
     options: dict[str, str]
     sdk_version: str | None
+    max_partitions: int | None = None
+    """The back end's own limit."""
 
 
 class CandidateEntry(Value, frozen=True):
@@ -147,6 +149,10 @@ class CandidateEntry(Value, frozen=True):
     low_ns: int | None
     high_ns: int | None
     provenance: Provenance | None
+    fused_ns: int | None = None
+    """What it takes inside the op that makes its operand; None where it cannot run there."""
+    fusion_required: bool = False
+    """It cannot run by itself."""
 
 
 class OpEntry(Value, frozen=True):
@@ -171,6 +177,8 @@ class OpEntry(Value, frozen=True):
     macs: int
     bytes: int
     candidates: tuple[CandidateEntry, ...]
+    fused_into: int | None = None
+    """The op of the same subgraph and segment inside which this one runs; its times are then what it adds."""
 
 
 class Partition(Value, frozen=True):
@@ -208,6 +216,8 @@ class Transition(Value, frozen=True):
     low_ns: int
     high_ns: int | None
     provenance: Provenance
+    path: str = ""
+    """Which of several ways the tensor goes, e.g. ``native``; empty where there is only one."""
 
 
 class SubgraphUse(Value, frozen=True):
@@ -255,6 +265,15 @@ class Warn(Value, frozen=True):
     op: tuple[int, int] | None = None
 
 
+class Advice(Value, frozen=True):
+    """A change to the model that is worth it, and the latency of the plan if it were made."""
+
+    code: Literal["support", "transpose_pair", "quantised_border", "quantise"]
+    message: str
+    ops: tuple[tuple[int, int], ...]
+    latency_ns: int
+
+
 class Plan(Value, frozen=True):
     schema: Literal["edgedeploy.plan/1"]
     tool: Tool
@@ -271,6 +290,7 @@ class Plan(Value, frozen=True):
     overhead_ns: int
     memory: Memory
     warnings: tuple[Warn, ...]
+    advice: tuple[Advice, ...] = ()
 
     @property
     def main(self) -> int:

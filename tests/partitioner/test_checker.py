@@ -82,7 +82,16 @@ def renumbered(d: Json) -> None:
         value[key] = names.get(value[key])
 
 
+def advised(**changed: Any) -> Json:
+    return {"code": "support", "message": "", "ops": [[0, 1]], "latency_us": 0.001, **changed}
+
+
 MUTATIONS: list[tuple[str, Change, str]] = [
+    ("fused into an op of another segment", lambda d: d["ops"][3].update(fused_into=1), "fusion"),
+    ("fused into an op that comes later", lambda d: d["ops"][1].update(fused_into=3), "fusion"),
+    ("advice on no op", lambda d: d.update(advice=[advised(ops=[[0, 99]])]), "advice"),
+    ("advice that is no faster", lambda d: d.update(advice=[advised(latency_us=1e6)]), "advice"),
+    ("more partitions than the back end allows", lambda d: d["backends"][0].update(max_partitions=1), "max-partitions"),
     ("another model", lambda d: d["inputs"]["model"].update(sha256="1" * 64), "model"),
     ("another size", lambda d: d["inputs"]["model"].update(bytes=7), "model"),
     ("wrong fingerprint", lambda d: d["inputs"]["model"].update(fingerprints=["1" * 64]), "fingerprint"),

@@ -283,4 +283,3 @@ def test_data_behind_the_flatbuffer() -> None:
     assert bytes(graph.bytes_of(custom)) == b"opt"
     with pytest.raises(MalformedModel, match=f"buffer 1 offset at byte {at}: 8 bytes lie outside"):
         read_bytes(build(at) + b"weights")
-

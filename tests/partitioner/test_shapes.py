@@ -28,7 +28,6 @@ def shapes(graph: Graph, subgraph: int = 0) -> dict[int, tuple[int, ...]]:
     return {t.id: t.shape for t in graph.subgraphs[subgraph].tensors}
 
 
-
 @pytest.mark.parametrize("path", WITH_RULES, ids=lambda p: p.name)
 def test_stored_shapes_of_the_examples_are_found_again(path: Path) -> None:
     graph = read_model(path)

@@ -28,7 +28,9 @@ folded-cost            they cost nothing
 folded-partition       they are with their readers, if these are in one partition that stays one with them
 candidate              an op's place is one of its candidates
 verdict                that candidate is supported, allowed as unknown, or forced
-candidate-cost         and costs the same
+candidate-cost         and costs the same, or what it says for a fused op
+fusion                 a fused op runs after its host in their segment, and reads of it what nobody else reads; what
+                       only runs fused is fused
 option                 a ``--force`` or ``--forbid`` text can be read
 force, forbid          ops are where they were forced, and not where it was forbidden
 kernel                 a CPU op's kernel agrees with who claims it; other ops are claimed by their own delegate
@@ -37,7 +39,7 @@ segment-lane           ops of a segment are on its back end in its layout
 segment-cut            neighbouring segments differ in back end or layout
 segment-order          segments are ascending, and run in one piece in their order
 segment-borders        a segment's inputs and outputs are the tensors that cross its border
-max-partitions         there are no more partitions than the limit
+max-partitions         there are no more partitions than the limit, nor of a back end than it allows
 order                  execution is complete and topological
 side-effect            ops with side effects keep the file's order
 claim                  the runtime makes each partition one delegate node
@@ -52,6 +54,7 @@ objective, latency     the parts sum to the objective, which is the predicted la
 bounds, negative       low <= predicted <= high; without control flow the plan's agree with those of its parts; nothing
                        is negative
 solver                 the bound is at most the objective, ``optimal`` exactly when equal; the order was tried
+advice                 advice is about ops of the model, and faster than the plan
 baseline               no baseline that the options allow is faster
 arena                  the activation arena is as large as the runtime's planner makes it; the lowest one is as large as
                        the most live bytes of the timeline

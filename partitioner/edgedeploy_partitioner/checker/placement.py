@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from edgedeploy_partitioner.checker.view import ARENA_LAYOUT, XNNPACK, Fault, Scope, View
 from edgedeploy_partitioner.checker.wishes import Wish, parse_wish, selected
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.plan import OpEntry
+from edgedeploy_partitioner.plan import CandidateEntry, OpEntry
 
 
 def check_placement(view: View) -> Iterator[Fault]:
@@ -55,6 +55,9 @@ def _candidate(view: View, scope: Scope, entry: OpEntry, forced: tuple[str, ...]
     allowed = {"supported"} | ({"unknown"} if view.plan.inputs.options.assume_unknown == "supported" else set())
     if candidate.verdict not in allowed and entry.backend not in forced and not _without_kernel(view, entry):
         yield Fault("verdict", f"{scope.name(entry.index)} runs on {where}, which is {candidate.verdict}")
+    if entry.fused_into is not None or candidate.fusion_required:
+        yield from _fused(scope, entry, candidate)
+        return
     price = (candidate.predicted_ns, candidate.low_ns, candidate.high_ns, candidate.provenance)
     if candidate.predicted_ns is not None and price != (
         entry.predicted_ns,
@@ -63,6 +66,28 @@ def _candidate(view: View, scope: Scope, entry: OpEntry, forced: tuple[str, ...]
         entry.provenance,
     ):
         yield Fault("candidate-cost", f"{scope.name(entry.index)} does not cost what its candidate {where} costs")
+
+
+def _fused(scope: Scope, entry: OpEntry, candidate: CandidateEntry) -> Iterator[Fault]:
+    """Inside an earlier op of its segment, which makes an operand that nobody outside the segment reads."""
+    name, host = scope.name(entry.index), entry.fused_into
+    if host is None:
+        yield Fault("fusion", f"{name} runs by itself, which {entry.backend} cannot")
+        return
+    if candidate.fused_ns != entry.predicted_ns:
+        yield Fault("candidate-cost", f"{name} takes {entry.predicted_ns} ns fused, its candidate {candidate.fused_ns}")
+    beside = () if entry.segment is None else scope.view.segment[entry.segment].ops
+    if entry.index not in beside or host not in beside[: beside.index(entry.index)]:
+        yield Fault("fusion", f"{name} is fused into op {host}, which does not run before it in its segment")
+        return
+    if not any(_is_between(scope, t, entry.index) for t in set(scope.writes(host)) & set(scope.reads(entry.index))):
+        yield Fault("fusion", f"{name} is fused into op {host}, and reads nothing of it that nobody else reads")
+
+
+def _is_between(scope: Scope, tensor: int, op: int) -> bool:
+    """Nobody reads ``tensor`` but ``op`` and what runs inside ``op``, e.g. the MUL of ``x * LOGISTIC(x)``."""
+    inside = {e.index for e in scope.view.plan.ops if e.subgraph == scope.index and e.fused_into == op}
+    return not scope.needed_outside(tensor, frozenset({op, *inside}))
 
 
 def _without_kernel(view: View, entry: OpEntry) -> bool:
@@ -78,8 +103,8 @@ def _folded(scope: Scope) -> Iterator[Fault]:
         if entry.folded != folded:
             yield Fault("folded", f"{scope.name(op.index)} {'only unpacks constants' if folded else 'is not folded'}")
         elif folded:
-            if (entry.predicted_ns, entry.low_ns, entry.high_ns) != (0, 0, 0):
-                yield Fault("folded-cost", f"{scope.name(op.index)} is folded and costs time")
+            if (entry.predicted_ns, entry.low_ns, entry.high_ns, entry.fused_into) != (0, 0, 0, None):
+                yield Fault("folded-cost", f"{scope.name(op.index)} is folded, and costs time or is fused")
             yield from _home(scope, entry)
 
 

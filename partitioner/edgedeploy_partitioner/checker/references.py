@@ -148,6 +148,12 @@ def _notes(plan: Plan) -> Iterator[Fault]:
     for op in plan.predicted.ops_to_probe:
         if op not in ops:
             yield Fault("ops-to-probe", f"op {op} to probe does not exist")
+    for change in plan.advice:
+        for op in change.ops:
+            if op not in ops:
+                yield Fault("advice", f"advice {change.code} is about op {op}, which does not exist")
+        if change.latency_ns >= plan.predicted.latency_ns:
+            yield Fault("advice", f"advice {change.code} makes the plan no faster")
     yield from _repeated("backend", (b.name for b in plan.backends))
 
 

@@ -92,3 +92,8 @@ def _limit(view: View) -> Iterator[Fault]:
     count = sum(p.delegate != XNNPACK for p in view.plan.partitions)
     if limit is not None and count > limit:
         yield Fault("max-partitions", f"{count} partitions, the limit is {limit}")
+    for backend in view.plan.backends:
+        homes = {s.partition for s in view.plan.segments if s.backend == backend.name}
+        if backend.max_partitions is not None and len(homes) > backend.max_partitions:
+            limit = backend.max_partitions
+            yield Fault("max-partitions", f"{len(homes)} partitions of {backend.name}, which allows {limit}")

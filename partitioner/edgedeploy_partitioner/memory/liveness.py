@@ -113,6 +113,18 @@ def lifetimes(graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], t
     )
 
 
+def sure_bytes(subgraph: Subgraph) -> Mapping[int, int]:
+    """What each computed tensor takes of the arena while it lives and is no delegate's, whoever runs the ops: a lower
+    bound, for a result that may be written over an input counts nothing."""
+    may_share = {op.outputs[0] for op in subgraph.ops if op.code in (*_IN_PLACE, *_FOLDING, *_SHAPES) and op.outputs}
+    fixed = {t for i in subgraph.folded for t in subgraph.ops[i].outputs} | may_share
+    return {
+        t.id: t.nbytes
+        for t in subgraph.tensors
+        if not (t.is_constant or t.is_variable or t.dtype in _ON_HEAP or t.id in fixed)
+    }
+
+
 def _scratch_block(id_: int, scratch: Scratch, position: int) -> Block:
     if scratch.persistent:
         return Block(id_, scratch.bytes, position, FOREVER, "persistent")

@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgedeploy_partitioner.cost import Cost
+from msgspec import structs
+
+from edgedeploy_partitioner.cost import FREE, Cost
 from edgedeploy_partitioner.model.graph import Op
 from edgedeploy_partitioner.model.work import work
 from edgedeploy_partitioner.plan import OpEntry, Partition, Segment, Transition
 from edgedeploy_partitioner.planning.stages import FIRST_CHOSEN_LANE, Scene
-from edgedeploy_partitioner.planning.target import BUILTIN_KERNEL, CPU, FREE, NHWC, Candidate
+from edgedeploy_partitioner.planning.target import BUILTIN_KERNEL, CPU, NHWC, Candidate
 from edgedeploy_partitioner.runtime.replay import Step
 from edgedeploy_partitioner.solver.problem import XNNPACK, Crossing, Group, segments
 from edgedeploy_partitioner.solver.settle import Schedule
@@ -127,8 +129,11 @@ class _Builder:
 
     def _entry(self, op: Op, i: int, partition: int | None, segment: int | None) -> OpEntry:
         chosen = self.candidate(i)
-        cost = chosen.cost or FREE
-        return self._op(op, cost, chosen.backend, chosen.kernel, chosen.layout, partition, segment)
+        host = self.schedule.price.fused.get(i)
+        cost = (chosen.cost if host is None else chosen.fused) or FREE
+        found = self._op(op, cost, chosen.backend, chosen.kernel, chosen.layout, partition, segment)
+        fused_into = None if host is None else self.scene.ops[host].index
+        return structs.replace(found, variant=chosen.variant, fused_into=fused_into)
 
     def _folded(self, op: Op, host: int | None, partition: int | None) -> OpEntry:
         """A folded op runs where its consumers run, at no cost; else once as a built-in op."""
@@ -176,13 +181,13 @@ class _Builder:
         tensor = self.scene.subgraph.tensors[crossing.tensor]
         layout_from = NHWC if crossing.lane_from is None else self.scene.lanes[crossing.lane_from].layout
         layout_to = NHWC if crossing.lane_to is None else self.scene.lanes[crossing.lane_to].layout
-        npu = self.scene.target.npu
+        target = self.scene.target
         if crossing.kind == "enter":
-            cost = npu.enter(tensor, layout_to)
+            cost = target.enter(tensor, self._backend(crossing.lane_to), layout_to)
         elif crossing.kind == "leave":
-            cost = npu.leave(tensor, layout_from)
+            cost = target.leave(tensor, self._backend(crossing.lane_from), layout_from)
         else:
-            cost = npu.internal(tensor, layout_from, layout_to) if layout_from != layout_to else FREE
+            cost = target.internal(tensor, layout_from, layout_to)
         return Transition(
             subgraph=self.scene.subgraph.index,
             tensor=tensor.id,
@@ -195,7 +200,12 @@ class _Builder:
             low_ns=cost.low_ns,
             high_ns=cost.high_ns,
             provenance=cost.provenance,
+            path=cost.path,
         )
+
+    def _backend(self, lane: int | None) -> str:
+        assert lane is not None
+        return self.scene.lanes[lane].backend
 
     def handovers(self) -> Sums:
         """All partition and segment hand-overs together."""
@@ -207,13 +217,16 @@ class _Builder:
         )
 
     def _handover(self, group: Group) -> list[Cost]:
+        target, lanes = self.scene.target, self.schedule.lanes
         if group.delegate is None:
             return []
-        if self.schedule.lanes[group.members[0]] < FIRST_CHOSEN_LANE:
-            return [self.scene.target.xnnpack_handover]
-        npu = self.scene.target.npu
-        count = len(segments(group, self.schedule.lanes))
-        return [npu.partition_handover(), *([npu.segment_handover()] * count)]
+        if lanes[group.members[0]] < FIRST_CHOSEN_LANE:
+            return [target.xnnpack_handover]
+        parts = segments(group, lanes)
+        return [
+            target.partition_handover(group.delegate),
+            *(target.segment_handover(self._backend(lanes[part[0]])) for part in parts),
+        ]
 
 
 def _members(claimed: Mapping[int, Step], op: int) -> tuple[int, ...]:
@@ -235,4 +248,3 @@ def _sums(schedule: Schedule, ops: Sequence[OpEntry], transitions: Sequence[Tran
     )
     assert total.ns == schedule.price.total_ns, "the entries do not add up to the price of the schedule"
     return total
-

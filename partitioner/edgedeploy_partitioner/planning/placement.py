@@ -52,9 +52,7 @@ def placement(
     return Placement(forced, forbidden)
 
 
-def _parse(
-    option: str, text: str, graph: Graph, main: int, backends: Collection[str]
-) -> tuple[tuple[OpKey, ...], str]:
+def _parse(option: str, text: str, graph: Graph, main: int, backends: Collection[str]) -> tuple[tuple[OpKey, ...], str]:
     what, equals, backend = text.rpartition("=")
     if not equals or not what:
         raise InputError(f"{option} {text}: expected WHAT=BACKEND, e.g. 3-9=cpu")

@@ -12,7 +12,7 @@ from edgedeploy_partitioner.cost import CpuCost
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.plan import XnnpackMode
 from edgedeploy_profiles import load_core, load_kernel_costs
-from edgedeploy_profiles.schema import Board, Cluster, Runtime
+from edgedeploy_profiles.schema import Board, Cluster, Kernels, Runtime
 
 MAX_CPU = 1023
 
@@ -35,6 +35,8 @@ class Request:
     assume_unknown: Literal["refused", "supported"] = "refused"
     signature: str | None = None
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    kernels: Kernels | None = None
+    """The C kernels to plan with; None for the manifest that ships."""
 
     def __post_init__(self) -> None:
         """Python callers get the checks that the command line makes. Raises :class:`InputError`."""

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.model.graph import Op, Subgraph
-from edgedeploy_partitioner.planning.placement import Placement
+from edgedeploy_partitioner.model.graph import Op, Subgraph, Tensor
+from edgedeploy_partitioner.planning.placement import OpKey, Placement
 from edgedeploy_partitioner.planning.target import CPU, NHWC, XNNPACK_KERNEL, Candidate, Target
 from edgedeploy_partitioner.runtime.replay import file_plan
-from edgedeploy_partitioner.solver.problem import XNNPACK, Border, Lane, Node, Problem
+from edgedeploy_partitioner.solver.problem import XNNPACK, Arena, Border, Fusion, Lane, Node, Problem
 from edgedeploy_partitioner.solver.settle import Stage
 
 BUILTIN_LANE, XNNPACK_LANE = 0, 1
@@ -49,7 +49,7 @@ class Scene:
             return None
         return tuple(
             min(
-                (n for n, c in choice.items() if n >= FIRST_CHOSEN_LANE and self._counts(c)),
+                (n for n, c in choice.items() if c.backend == self.target.backend.name and self._counts(c)),
                 key=lambda n, choice=choice: (_ns(choice[n]), n),  # type: ignore[misc]
                 default=cpu,
             )
@@ -59,16 +59,33 @@ class Scene:
     def _counts(self, candidate: Candidate) -> bool:
         return candidate.verdict == "supported" or self.assume_supported
 
-    def with_limit(self, max_partitions: int | None) -> Stage:
-        problem = dataclasses.replace(self.stage.problem, max_partitions=max_partitions)
+    def with_limits(
+        self, max_partitions: int | None, limits: Mapping[str, int] | None = None, arena: Arena | None = None
+    ) -> Stage:
+        """The stage with limits on partitions, on those of single delegates, and on the arena."""
+        problem = dataclasses.replace(
+            self.stage.problem, max_partitions=max_partitions, limits=limits or {}, arena=arena
+        )
         return dataclasses.replace(self.stage, problem=problem)
 
 
-def scene(target: Target, index: int, placement: Placement, *, assume_supported: bool) -> Scene:
-    """The scene of one subgraph. Raises :class:`InputError` where ``--force`` and ``--forbid`` leave an op no place."""
+def scene(
+    target: Target,
+    index: int,
+    placement: Placement,
+    *,
+    assume_supported: bool,
+    candidates: Mapping[int, tuple[Candidate, ...]],
+    supported: Collection[OpKey] = (),
+) -> Scene:
+    """The scene of one subgraph, made of ``candidates`` by op. Raises :class:`InputError` where ``--force`` and
+    ``--forbid`` leave an op no place."""
     subgraph = target.graph.subgraphs[index]
     ops = tuple(op for op in subgraph.ops if op.index not in subgraph.folded)
-    candidates = {op.index: target.candidates(op) for op in ops}
+    candidates = {
+        op.index: target.supported(op, candidates[op.index]) if (index, op.index) in supported else candidates[op.index]
+        for op in ops
+    }
     lanes = _lanes(target, candidates)
     choices = tuple(_choices(lanes, candidates[op.index]) for op in ops)
     nodes = _nodes(subgraph, ops)
@@ -77,6 +94,7 @@ def scene(target: Target, index: int, placement: Placement, *, assume_supported:
         nodes=tuple(_priced(node, choice, lanes) for node, choice in zip(nodes, choices, strict=True)),
         borders=_borders(target, subgraph, nodes, lanes),
         outputs=frozenset(subgraph.outputs),
+        fusions=_fusions(ops, choices),
     )
     offered = []
     for op, node, choice in zip(ops, nodes, choices, strict=True):
@@ -98,19 +116,34 @@ def scene(target: Target, index: int, placement: Placement, *, assume_supported:
 
 def _lanes(target: Target, candidates: Mapping[int, Sequence[Candidate]]) -> tuple[Lane, ...]:
     lanes = [Lane(None, CPU, NHWC), Lane(XNNPACK, CPU, NHWC, partition_ns=target.xnnpack_handover.ns)]
-    if target.backend is not None:
-        used = {(c.backend, c.layout) for cs in candidates.values() for c in cs if c.backend != CPU and c.cost}
-        lanes += [
-            Lane(
-                delegate=target.backend.delegate,
-                backend=backend,
-                layout=layout,
-                partition_ns=target.npu.partition_handover().ns,
-                segment_ns=target.npu.segment_handover().ns,
-            )
-            for backend, layout in sorted(used)
-        ]
+    used = {(c.backend, c.layout) for cs in candidates.values() for c in cs if c.backend != CPU and c.cost}
+    lanes += [
+        Lane(
+            delegate=target.delegate(backend),
+            backend=backend,
+            layout=layout,
+            partition_ns=target.partition_handover(target.delegate(backend)).ns,
+            segment_ns=target.segment_handover(backend).ns,
+        )
+        for backend, layout in sorted(used)
+    ]
     return tuple(lanes)
+
+
+def _fusions(ops: Sequence[Op], choices: Sequence[Mapping[int, Candidate]]) -> tuple[Fusion, ...]:
+    """Hosts run with the same kernel in the same lane."""
+    position = {op.index: i for i, op in enumerate(ops)}
+    found = []
+    for i, choice in enumerate(choices):
+        for lane, c in choice.items():
+            if c.fused is None:
+                continue
+            beside = [(position[h], choices[position[h]].get(lane)) for h in c.hosts]
+            hosts = tuple(h for h, other in beside if other is not None and other.kernel == c.kernel)
+            if c.fusion_required or (hosts and c.fused.ns < _ns(c)):
+                also = tuple(position[j] for j in c.companions)
+                found.append(Fusion(i, lane, hosts, _ns(c) - c.fused.ns, c.fusion_required, also))
+    return tuple(found)
 
 
 def _choices(lanes: Sequence[Lane], candidates: Sequence[Candidate]) -> Mapping[int, Candidate]:
@@ -179,33 +212,27 @@ def _priced(node: Node, choice: Mapping[int, Candidate], lanes: Sequence[Lane]) 
     return Node(node.op, node.inputs, node.outputs, costs)
 
 
-def _borders(
-    target: Target, subgraph: Subgraph, nodes: Sequence[Node], lanes: Sequence[Lane]
-) -> dict[int, Border]:
+def _borders(target: Target, subgraph: Subgraph, nodes: Sequence[Node], lanes: Sequence[Lane]) -> dict[int, Border]:
     chosen = lanes[FIRST_CHOSEN_LANE:]
-    layouts = sorted({lane.layout for lane in chosen})
+    mixed = any(a.delegate == b.delegate and a.layout != b.layout for a in chosen for b in chosen)
     borders = {}
     for t in sorted({t for node in nodes for t in (*node.inputs, *node.outputs)}):
         tensor = subgraph.tensors[t]
-        enter = {layout: target.npu.enter(tensor, layout).ns for layout in layouts}
-        leave = {layout: target.npu.leave(tensor, layout).ns for layout in layouts}
         internal: tuple[tuple[int, ...], ...] = ()
-        if len(layouts) > 1:
-            internal = tuple(
-                tuple(_internal(target, subgraph, t, a, b) for b in lanes) for a in lanes
-            )  # fmt: skip
+        if mixed:
+            internal = tuple(tuple(_internal(target, tensor, a, b) for b in lanes) for a in lanes)
         borders[t] = Border(
-            enter_ns=(0, 0, *(enter[lane.layout] for lane in chosen)),
-            leave_ns=(0, 0, *(leave[lane.layout] for lane in chosen)),
+            enter_ns=(0, 0, *(target.enter(tensor, lane.backend, lane.layout).ns for lane in chosen)),
+            leave_ns=(0, 0, *(target.leave(tensor, lane.backend, lane.layout).ns for lane in chosen)),
             internal_ns=internal,
         )
     return borders
 
 
-def _internal(target: Target, subgraph: Subgraph, tensor: int, a: Lane, b: Lane) -> int:
+def _internal(target: Target, tensor: Tensor, a: Lane, b: Lane) -> int:
     if a.layout == b.layout or a.delegate != b.delegate or a.backend == CPU:
         return 0
-    return target.npu.internal(subgraph.tensors[tensor], a.layout, b.layout).ns
+    return target.internal(tensor, a.layout, b.layout).ns
 
 
 def _travels_with(subgraph: Subgraph) -> dict[int, frozenset[int]]:
@@ -229,4 +256,3 @@ def _readers(subgraph: Subgraph, folded: int) -> frozenset[int]:
 def _ns(candidate: Candidate) -> int:
     assert candidate.cost is not None
     return candidate.cost.ns
-

@@ -4,27 +4,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from edgedeploy_partitioner.cost import Cost, CpuCost, NpuCost, Range, fixed, npu_cost
+from msgspec import structs
+
+import edgedeploy_kernels
+from edgedeploy_partitioner.cost import FREE, Cost, CpuCost, NeonCost, NpuCost, Range, fixed, npu_cost
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.model.graph import Graph, Op
+from edgedeploy_partitioner.model.graph import Graph, Op, Tensor
 from edgedeploy_partitioner.plan import CandidateEntry, Status, XnnpackMode
+from edgedeploy_partitioner.planning.fusions import companions, hosts
 from edgedeploy_partitioner.planning.request import Request, cpu_cost, stack_of
 from edgedeploy_partitioner.runtime.census import Found, kernel_of, xnnpack_claims
-from edgedeploy_partitioner.support.verdicts import check_table, verdicts
-from edgedeploy_profiles import load_backend
-from edgedeploy_profiles.schema import Backend, Board, Runtime
+from edgedeploy_partitioner.support.kernels import NEON, SOC, kernel_table
+from edgedeploy_partitioner.support.verdicts import NO_RULE, Judged, check_table, verdicts
+from edgedeploy_profiles import load_backend, load_kernels
+from edgedeploy_profiles.schema import Backend, Board, Kernels, Runtime
 
 CPU, NHWC = "cpu", "NHWC"
 XNNPACK_KERNEL, BUILTIN_KERNEL = "xnnpack", "builtin"
-FREE = Cost(0, 0, 0, "overhead")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to run an op. ``cost`` is None where an NPU refuses it."""
+    """One way to run an op. ``cost`` is None where a back end refuses it; ``fused`` is what it adds inside the op
+    that makes its operand, ``hosts`` those ops."""
 
     backend: str
     kernel: str
@@ -35,6 +40,12 @@ class Candidate:
     source: str
     sdk_version: str | None
     cost: Cost | None
+    variant: str | None = None
+    fused: Cost | None = None
+    fusion_required: bool = False
+    hosts: tuple[int, ...] = ()
+    companions: tuple[int, ...] = ()
+    """Ops that must be there too."""
 
     def entry(self) -> CandidateEntry:
         cost = self.cost
@@ -51,6 +62,8 @@ class Candidate:
             low_ns=cost.low_ns if cost else None,
             high_ns=cost.high_ns if cost else None,
             provenance=cost.provenance if cost else None,
+            fused_ns=self.fused.ns if self.fused else None,
+            fusion_required=self.fusion_required,
         )
 
 
@@ -63,6 +76,7 @@ class Target:
     xnnpack: XnnpackMode
     cpu: CpuCost
     cpus: str
+    kernels: Kernels
 
     @staticmethod
     def of(graph: Graph, board: Board, request: Request) -> Target:
@@ -73,7 +87,9 @@ class Target:
                 f"--xnnpack switch: {runtime.name} {runtime.version} applies XNNPACK by itself; say default or off"
             )
         cost, cpus = cpu_cost(board, request.cpus, request.threads)
-        return Target(graph, board, stack_of(board, request.npu), request.runtime, request.xnnpack, cost, cpus)
+        kernels = load_kernels(edgedeploy_kernels.manifest()) if request.kernels is None else request.kernels
+        stack = stack_of(board, request.npu)
+        return Target(graph, board, stack, request.runtime, request.xnnpack, cost, cpus, kernels)
 
     @cached_property
     def backend(self) -> Backend | None:
@@ -102,14 +118,76 @@ class Target:
         """What calling one XNNPACK delegate node costs."""
         return fixed(Range.of(self.board.partition_handover_us))
 
+    # --- back ends that the plan may choose ---
+
+    @cached_property
+    def neon(self) -> NeonCost:
+        return NeonCost(self.kernels, self.cpu)
+
+    @cached_property
+    def neon_table(self) -> Backend | None:
+        """The manifest as a support table, checked; None where no kernel fits the cores."""
+        fitting = tuple(self.neon.kernels.values())
+        if not fitting:
+            return None
+        table = kernel_table(structs.replace(self.kernels, kernels=fitting))
+        check_table(table)
+        return table
+
+    @cached_property
+    def tables(self) -> Mapping[str, Backend]:
+        """The support tables by name."""
+        return {table.name: table for table in (self.backend, self.neon_table) if table is not None}
+
     @property
     def backends(self) -> tuple[str, ...]:
         """What ``--force`` and ``--forbid`` may name."""
-        return (CPU, *((self.backend.name,) if self.backend else ()))
+        return (CPU, *self.tables)
+
+    def delegate(self, backend: str) -> str:
+        return self.tables[backend].delegate
+
+    def partition_handover(self, delegate: str) -> Cost:
+        """What calling one delegate node costs."""
+        ours = self.backend is not None and delegate == self.backend.delegate
+        return self.npu.partition_handover() if ours else self.xnnpack_handover
+
+    def segment_handover(self, backend: str) -> Cost:
+        return FREE if backend == NEON else self.npu.segment_handover()
+
+    def enter(self, tensor: Tensor, backend: str, layout: str) -> Cost:
+        """From the NHWC arena; our own kernels read it in place."""
+        return FREE if backend == NEON and layout == NHWC else self.npu.enter(tensor, layout)
+
+    def leave(self, tensor: Tensor, backend: str, layout: str) -> Cost:
+        return FREE if backend == NEON and layout == NHWC else self.npu.leave(tensor, layout)
+
+    def internal(self, tensor: Tensor, layout_from: str, layout_to: str) -> Cost:
+        """Inside one partition; only NPU stacks have a second layout."""
+        return FREE if layout_from == layout_to else self.npu.internal(tensor, layout_from, layout_to)
+
+    # --- candidates ---
 
     def candidates(self, op: Op) -> tuple[Candidate, ...]:
-        """NPU first, then the CPU's kernels."""
-        return (*self._npu_candidates(op), *self._cpu_candidates(op))
+        """NPU first, then our own kernels, then the CPU's."""
+        return (*self._npu_candidates(op), *self._neon_candidates(op), *self._cpu_candidates(op))
+
+    def npu_takes(self, op: Op) -> bool:
+        """Does the NPU's table say yes?"""
+        return self.backend is not None and any(judged.status == "supported" for judged in self._judged(op))
+
+    def supported(self, op: Op, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+        """``candidates`` as they would be if the NPU took the op."""
+        if self.backend is None:
+            return candidates
+        npu = self.backend.kernels[0]
+        found = []
+        for c in candidates:
+            if (c.backend, c.kernel) == (self.backend.name, npu):
+                cost = c.cost or self.npu.op(self.graph, op, npu, c.layout)
+                c = replace(c, verdict="supported", cost=cost, fusion_required=False)
+            found.append(c)
+        return tuple(found)
 
     def takes_whole(self, op: Op) -> bool:
         """Is this a composite that XNNPACK runs as one op?"""
@@ -135,26 +213,77 @@ class Target:
             return frozenset()
         return frozenset(xnnpack_claims(self.graph, subgraph, available, self.runtime))
 
+    def _judged(self, op: Op) -> tuple[Judged, ...]:
+        """The NPU table's verdicts on ``op``."""
+        key = (op.subgraph, op.index)
+        if key not in self._verdicts:
+            assert self.backend is not None
+            assert self.stack is not None
+            self._verdicts[key] = verdicts(self.graph, op, self.backend, self.board.stacks[self.stack].soc)
+        return self._verdicts[key]
+
+    @cached_property
+    def _verdicts(self) -> dict[tuple[int, int], tuple[Judged, ...]]:
+        return {}
+
     def _npu_candidates(self, op: Op) -> tuple[Candidate, ...]:
-        backend = self.backend
-        if backend is None or self.stack is None:
+        if self.backend is None:
             return ()
-        return tuple(
-            Candidate(
-                backend=backend.name,
-                kernel=judged.kernel,
-                layout=judged.layout,
-                verdict=judged.status,
-                reason=judged.reason,
-                rule=judged.rule,
-                source=judged.source,
-                sdk_version=judged.sdk_version,
-                cost=None
-                if judged.status == "refused"
-                else self.npu.op(self.graph, op, judged.kernel, judged.layout),
+        return tuple(self._npu_candidate(op, judged, self.backend.name) for judged in self._judged(op))
+
+    def _npu_candidate(self, op: Op, judged: Judged, backend: str) -> Candidate:
+        candidate = _candidate(backend, judged, judged.layout)
+        if judged.status == "refused":
+            return candidate
+        cost = self.npu.op(self.graph, op, judged.kernel, judged.layout)
+        fusion = judged.fusion
+        if fusion is None:
+            return replace(candidate, cost=cost)
+        beside = tuple(
+            host for host in hosts(self.graph, op, fusion)
+            if any(j.status != "refused" and j.kernel == judged.kernel and j.layout == judged.layout
+                   for j in self._judged(host))
+        )  # fmt: skip
+        if not beside and fusion.required:
+            reason = (
+                f"{op.name} only runs inside a {' or '.join(fusion.into)} of the NPU that makes an operand of it which "
+                "nobody else reads; there is none"
             )
-            for judged in verdicts(self.graph, op, backend, self.board.stacks[self.stack].soc)
+            return replace(candidate, verdict="refused", reason=reason, rule="fusion")
+        fused = self.npu.fused(self.graph, op, judged.kernel, judged.layout) if beside else None
+        if fused is not None and fused.ns > cost.ns:
+            fused = cost
+        return replace(
+            candidate,
+            cost=cost,
+            fused=fused,
+            fusion_required=fusion.required,
+            hosts=tuple(host.index for host in beside),
+            companions=companions(self.graph, op, beside[0]) if beside else (),
         )
+
+    def _neon_candidates(self, op: Op) -> tuple[Candidate, ...]:
+        table = self.neon_table
+        if table is None:
+            return ()
+        npu_layouts = {judged.layout for judged in self._judged(op)} if self.backend is not None else set()
+        found = []
+        for judged in verdicts(self.graph, op, table, SOC):
+            if judged.rule == NO_RULE:
+                continue
+            for layout in self.neon.kernels[judged.kernel].layouts:
+                if layout != NHWC and (layout not in npu_layouts or self.delegate(NEON) != self._npu_delegate):
+                    continue
+                candidate = replace(_candidate(NEON, judged, layout), sdk_version=None)
+                if judged.status != "refused":
+                    cost, variant = self.neon.op(self.graph, op, judged.kernel)
+                    candidate = replace(candidate, cost=cost, variant=variant)
+                found.append(candidate)
+        return tuple(found)
+
+    @property
+    def _npu_delegate(self) -> str | None:
+        return self.backend.delegate if self.backend is not None else None
 
     def _cpu_candidates(self, op: Op) -> tuple[Candidate, ...]:
         found = [self._builtin(op)]
@@ -200,6 +329,20 @@ class Target:
     @property
     def _census_source(self) -> str:
         return f"census of {self.runtime.name} {self.runtime.version} on {self.runtime.taken_on}"
+
+
+def _candidate(backend: str, judged: Judged, layout: str) -> Candidate:
+    return Candidate(
+        backend=backend,
+        kernel=judged.kernel,
+        layout=layout,
+        verdict=judged.status,
+        reason=judged.reason,
+        rule=judged.rule,
+        source=judged.source,
+        sdk_version=judged.sdk_version,
+        cost=None,
+    )
 
 
 def _census_reason(found: Found) -> str:

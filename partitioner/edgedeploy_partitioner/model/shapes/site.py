@@ -190,13 +190,17 @@ def elements(shape: Shape) -> int:
 
 
 def constant(graph: Graph, tensor: Tensor) -> Array | None:
-    """The numbers of a constant, not copied; None if they are elsewhere, sparse, packed or not numbers."""
+    """The numbers of a constant, not copied; None if they are elsewhere, sparse, packed, not numbers, or not there: a
+    graph that was made to be planned only may have shapes alone."""
     if not tensor.elements:  # the file needs no bytes for it
         return np.empty(0, np.int32) if tensor.shape == (0,) and not tensor.is_dynamic else None
     dtype = _NUMBERS.get(tensor.dtype)
-    if tensor.data is None or tensor.is_sparse or dtype is None or tensor.data.size < tensor.nbytes:
+    if tensor.data is None or tensor.is_sparse or dtype is None:
         return None
-    return np.frombuffer(graph.bytes_of(tensor.data), dtype, tensor.elements).reshape(tensor.shape)
+    stored = graph.bytes_of(tensor.data)
+    if len(stored) < tensor.nbytes:
+        return None
+    return np.frombuffer(stored, dtype, tensor.elements).reshape(tensor.shape)
 
 
 _NUMBERS = {

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``--memory-limit``: the plan keeps it, and no other plan that keeps it is faster."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgedeploy_partitioner.checker import check
+from edgedeploy_partitioner.errors import NotDeployable
+from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.graph import Graph, Quantization
+from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.plan import Plan
+from edgedeploy_partitioner.planning import Request, partition
+from edgedeploy_profiles import load_board, load_runtime
+
+RUNTIME = load_runtime("ai-edge-litert", "2.3.0")
+SCALE = Quantization((0.05,), (0,), 0)
+OPS = 5
+
+
+@cache
+def model(seed: int) -> Graph:
+    """1x1 convolutions of changing width, HARD_SWISHes (XNNPACK leaves those), ADDs over skips, one after another."""
+    rng = random.Random(seed)
+    written = Model()
+    g = written.subgraph()
+    shape = (1, 16, 16, 16)
+    tensors = [(g.input(shape, "int8", SCALE), shape)]
+    for index in range(OPS):
+        t, shape = tensors[-1]
+        alike = [other for other, its in tensors[:-1] if its == shape]
+        if alike and rng.random() < 0.5:
+            made = g.apply("ADD", [t, rng.choice(alike)], shape, "int8", SCALE)
+        elif rng.random() < 0.5:
+            made = g.apply("HARD_SWISH", [t], shape, "int8", SCALE)
+        else:
+            width = rng.choice((16, 64, 160))
+            values = np.random.default_rng(seed * 100 + index).integers(-127, 128, (width, 1, 1, shape[3]))
+            operands = [t, g.constant(values.astype(np.int8), "int8", SCALE)]
+            operands.append(g.constant(np.zeros(width, np.int32), "int32", SCALE))
+            shape = (1, 16, 16, width)
+            made = g.apply("CONV_2D", operands, shape, "int8", SCALE, padding="SAME", stride_h=1, stride_w=1)
+        tensors.append((made, shape))
+    g.outputs(tensors[-1][0])
+    return read_bytes(written.build())
+
+
+def plan(graph: Graph, **options: Any) -> Plan:
+    found = partition(graph, load_board("rk3588"), Request(RUNTIME, **options))
+    assert check(found, graph) == ()
+    return found
+
+
+@cache
+def every_plan(seed: int) -> tuple[Plan, ...]:
+    """One plan for each way to place the ops."""
+    ways = itertools.product(("cpu", "rknn"), repeat=OPS)
+    return tuple(plan(model(seed), force=tuple(f"{i}={b}" for i, b in enumerate(way))) for way in ways)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_plan_that_keeps_the_limit_is_faster(seed: int) -> None:
+    plans = every_plan(seed)
+    peaks = sorted({p.memory.peak_bytes for p in plans})
+    assert len(peaks) > 1
+    for limit in peaks:
+        found = plan(model(seed), memory_limit_bytes=limit)
+        assert found.memory.peak_bytes <= limit
+        best = min(p.predicted.latency_ns for p in plans if p.memory.peak_bytes <= limit)
+        assert found.predicted.latency_ns == best
+        assert found.solver.lower_bound_ns <= best
+        if limit == peaks[-1]:
+            assert found.predicted.latency_ns == plan(model(seed)).predicted.latency_ns
+    with pytest.raises(NotDeployable, match=f"--memory-limit {peaks[0] - 1} bytes: no plan found keeps it"):
+        plan(model(seed), memory_limit_bytes=peaks[0] - 1)
+
+
+def test_the_limit_costs_something_somewhere() -> None:
+    """Else the test above could not fail."""
+    dearer = 0
+    for seed in range(6):
+        plans = every_plan(seed)
+        free = min(p.predicted.latency_ns for p in plans)
+        least = min(p.memory.peak_bytes for p in plans)
+        dearer += min(p.predicted.latency_ns for p in plans if p.memory.peak_bytes == least) > free
+    assert dearer >= 2
+
+
+def test_it_is_said_what_is_proved() -> None:
+    """``optimal`` only where the bound of the program with the limit is met."""
+    statuses = {
+        plan(model(seed), memory_limit_bytes=min(p.memory.peak_bytes for p in every_plan(seed))).solver.status
+        for seed in range(6)
+    }
+    assert statuses <= {"optimal", "bounded"}
+    assert "optimal" in statuses
