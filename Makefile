@@ -11,7 +11,7 @@ BOARD ?= rk3588
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help demo test lint fuzz bench docs system-deps clean
+.PHONY: help demo test lint fuzz bench vendors docs system-deps clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -32,10 +32,18 @@ lint: $(DEV)  ## ruff, mypy --strict, the import contracts, Python 3.9 for the a
 fuzz: $(DEV)  ## feed the reader 20,000 broken models
 	$(BIN)/python tools/fuzz_reader.py --mutants 20000 examples/*.tflite
 
-bench: $(DEV)  ## how long the command line takes to start
+bench: $(DEV)  ## predictions against published latencies, the solver, how long the command line takes to start
+	$(BIN)/python -m benchmarks.cost
+	PYTHONPATH=tests $(BIN)/python benchmarks/solver.py
 	$(BIN)/python benchmarks/startup.py
 
-docs: $(DEV)  ## run the commands shown in README.md and docs/cli.md again and paste what they print
+vendors: $(DEV)  ## install the vendor compilers that pip has, and test the support tables against them
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet -c constraints.txt -e '.[ethosu]'
+	$(BIN)/python -m pytest -n auto tests/vendors
+
+docs: $(DEV)  ## make docs/support, docs/plans.md, and what the commands in README.md and docs/cli.md print, again
+	cd tests && ../$(BIN)/python -m support.support_pages
+	$(BIN)/python tools/plan_table.py
 	cd tests && ../$(BIN)/python -m support.documents
 
 system-deps:  ## Debian packages that make and Python need (root)

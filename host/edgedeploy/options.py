@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -39,6 +40,23 @@ def board_list(text: str) -> list[str]:
     if "all" in names:
         raise typer.BadParameter(f"--board {text!r}: 'all' stands alone")
     return list(dict.fromkeys(names))
+
+
+def targets(boards: str, npu: str | None) -> dict[str, tuple[str, str | None]]:
+    """Label -> (board, stack): what ``--board`` and ``--npu`` name; for ``all`` every stack of every board."""
+    from edgedeploy_profiles import ProfileError, load_board
+
+    found: dict[str, tuple[str, str | None]] = {}
+    for name in board_list(boards):
+        stacks: list[str] = []
+        if boards == "all" and npu is None:
+            with contextlib.suppress(ProfileError):  # is told when the board is planned for
+                stacks = list(load_board(name).stacks)
+        if len(stacks) > 1:
+            found.update((f"{name} {stack}", (name, stack)) for stack in stacks)
+        else:
+            found[name] = name, npu
+    return found
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:

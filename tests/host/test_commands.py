@@ -18,7 +18,7 @@ from edgedeploy.bundle import MANIFEST
 from edgedeploy_partitioner import edp
 from edgedeploy_partitioner.model.build import Model
 from edgedeploy_partitioner.plan import from_json
-from edgedeploy_profiles import board_names
+from edgedeploy_profiles import board_names, load_board
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = str(ROOT / "examples" / "dscnn_kws.int8.tflite")
@@ -126,7 +126,10 @@ def test_several_boards(shell: Shell) -> None:
     assert code == 0
     assert {"rk3588", "rpi5"} <= set(out.split())
     plans = shell.json("partition", TINY, "--board", "all")
-    assert tuple(plan["inputs"]["board"]["name"] for plan in plans) == board_names()
+    boards = [load_board(name) for name in board_names()]
+    expected = [(board.name, stack) for board in boards for stack in board.stacks or (None,)]
+    assert [(plan["inputs"]["board"]["name"], plan["inputs"]["board"]["stack"]) for plan in plans] == expected
+    assert any(len(board.stacks) > 1 for board in boards), "every stack of a board"
     assert "predicted latency" in shell("partition", TINY, "--board", "rk3588,rpi5", "-v")[1]
 
 
@@ -176,8 +179,8 @@ def test_a_number_that_is_none_is_bad_input(shell: Shell, tmp_path: Path, key: s
 @pytest.mark.parametrize(
     ("gate", "options", "code", "said"),
     [
-        ("fallback", (), 0, ""),
-        ("fallback", ("--force", "20=cpu"), 1, "1 op on the CPU (op 20)"),
+        ("fallback", ("--force", "0-20=rknn"), 0, ""),
+        ("fallback", ("--force", "0-19=rknn", "--force", "20=cpu"), 1, "1 op on the CPU (op 20)"),
         ("refused", ("--force", "20=cpu"), 0, ""),
         ("partitions:1", (), 0, ""),
         ("partitions:0", (), 1, "1 partition, more than 0"),
@@ -215,11 +218,11 @@ def test_a_bundle_checks_and_compares(shell: Shell, tmp_path: Path) -> None:
 
     assert shell("check", bundle, UNET) == (0, "the plan is sound\n", "")
     assert shell.json("check", bundle, UNET) == {"ok": True, "faults": []}
-    assert shell("partition", UNET, "--board", "rk3588", "--force", "SOFTMAX=cpu", "-o", other)[0] == 0
+    assert shell("partition", UNET, "--board", "rk3588", "--force", "SOFTMAX=rknn", "-o", other)[0] == 0
     code, out, _ = shell("diff", bundle, other)
     assert code == 0
     assert "SOFTMAX" in out
-    assert "--force SOFTMAX=cpu" in out
+    assert "--force SOFTMAX=rknn" in out
     found = shell.json("diff", bundle, other)
     assert found["schema"] == "edgedeploy.diff/1"
     assert [move["op"] for move in found["moved"]][-1] == "SOFTMAX"

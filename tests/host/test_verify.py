@@ -50,7 +50,7 @@ def _flip_last_byte(name: str) -> Callable[[Path], object]:
 def _other_edp(folder: Path) -> None:
     """A readable plan.edp of another plan, listed as it is."""
     plan = (folder / "plan.json").read_bytes()
-    other = api.partition(UNET, "rk3588", force=("0=cpu",))
+    other = api.partition(UNET, "rk3588", force=("1=cpu",))
     (folder / "loop").unlink()
     write_bundle(other, UNET.read_bytes(), folder, overwrite=True)
     (folder / "plan.json").write_bytes(plan)

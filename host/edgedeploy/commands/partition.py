@@ -81,7 +81,6 @@ def command(
 
     checks = [gates.parse(gate) for gate in fail_on or ()]
     options: dict[str, Any] = {
-        "npu": npu,
         "runtime": runtime,
         "xnnpack": xnnpack.value,
         "threads": threads,
@@ -94,15 +93,15 @@ def command(
         "signature": signature,
         "input_shapes": o.parse_shapes(input_shape or ()),
     }
-    names = o.board_list(boards)
-    if bundle and len(names) > 1:
+    targets = o.targets(boards, npu)
+    if bundle and len(targets) > 1:
         raise typer.BadParameter("-o takes one --board")
     graph = api.read_model(model)
     results: Results = {}
-    for name in names:
-        with output.progress(f"planning {model.name} for {name}", quiet=quiet):
-            results[name] = api.attempt(graph, name, name=model.name, **options)
-    plan = results[names[0]]
+    for label, (board, stack) in targets.items():
+        with output.progress(f"planning {model.name} for {label}", quiet=quiet):
+            results[label] = api.attempt(graph, board, name=model.name, npu=stack, **options)
+    plan = next(iter(results.values()))
     if len(results) == 1 and isinstance(plan, Exception):
         raise plan
     if as_json:

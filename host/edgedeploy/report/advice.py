@@ -17,6 +17,7 @@ from edgedeploy_profiles import load_backend
 
 LARGE_SHARE = 0.1
 """Of the time, from which ops are worth a line."""
+CHANGES_SHOWN = 3
 FIX = "fix it with "
 """What comes before the option where an oddity names one."""
 COMPILERS = {".rknn": "rknn-toolkit2 on an x86-64 host"}
@@ -51,8 +52,10 @@ def probe_unknowns(plan: Plan) -> str | None:
 
 
 def quantise(plan: Plan) -> str | None:
-    """A float model on an NPU whose table refuses element types."""
+    """A float model on an NPU whose table refuses element types, where planning again found nothing."""
     kind = plan.inputs.model.dtype_class
+    if any(change.code == "quantise" for change in plan.advice):
+        return None
     refused = [op for op in refused_ops(plan) if any("dtype" in c.rule for c in npu_candidates(op))]
     if kind not in FLOATS or not refused:
         return None
@@ -114,5 +117,14 @@ RULES: tuple[Callable[[Plan], str | None], ...] = (
 
 def advice(plan: Plan, graph: Graph) -> list[tuple[str, str]]:
     """``graph`` is the planned model."""
-    told = [static_shape(plan, graph), *(rule(plan) for rule in RULES)]
+    told = [static_shape(plan, graph), *(rule(plan) for rule in RULES), *_worth(plan)]
     return [("*", words) for words in told if words]
+
+
+def _worth(plan: Plan) -> list[str]:
+    """The changes that planning again found to be worth it."""
+    return [
+        f"{change.message}: {duration(change.latency_ns)}, {times_faster(change.latency_ns, plan.predicted.latency_ns)}"
+        + (f" ({ops_label(plan, change.ops[:8])})" if len(change.ops) > 1 else "")
+        for change in plan.advice[:CHANGES_SHOWN]
+    ]

@@ -53,6 +53,8 @@ def _latency(plan: Plan, style: Style) -> tuple[str, list[Text]]:
     bounds = f"predicted latency ({duration(predicted.low_ns)} to {high})"
     lines = [text((bounds, STRONG)), text((provenance(plan), WARN if not _measured(plan) else GOOD))]
     lines += [text((words, _mood(words))) for words in _against(plan)]
+    if predicted.cold_start_ns is not None:
+        lines.append(text((f"the first run with loading and compiling: {duration(predicted.cold_start_ns)}", DIM)))
     if style.depth > 0 and plan.baselines.stock_delegate is not None:
         lines.append(text((f"{STOCK}: a delegate that takes all it supports", DIM)))
     return duration(predicted.latency_ns), lines

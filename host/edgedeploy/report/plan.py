@@ -141,6 +141,8 @@ def _row(row: Row, run_ns: float, style: Style) -> list[RenderableType]:
 def _bound(row: Row) -> str:
     """What limits the row: the bound that most of its time is under."""
     by_bound: dict[str, int] = {}
+    if all(op.fused_into is not None for op in row.ops):
+        return "fused"
     for op in row.ops:
         by_bound[op.bound] = by_bound.get(op.bound, 0) + op.predicted_ns
     return max(by_bound, key=lambda bound: by_bound[bound])
@@ -160,7 +162,9 @@ def _moved_tensor(move: Transition, graph: Graph, style: Style) -> str:
     tensor = graph.tensor(move.subgraph, move.tensor)
     name = printable(tensor.name) or f"tensor {move.tensor}"
     short = name if len(name) <= LONGEST_NAME else f"..{name[2 - LONGEST_NAME :]}"
-    return f"{short} {shape(tensor.shape)}, {size(move.bytes)}, {move.layout_from} {style.arrow} {move.layout_to}"
+    layouts = f"{move.layout_from} {style.arrow} {move.layout_to}" if move.layout_from != move.layout_to else "copied"
+    way = f", {move.path}" if move.path else ""
+    return f"{short} {shape(tensor.shape)}, {size(move.bytes)}, {layouts}{way}"
 
 
 def _move_grid(lines: Sequence[tuple[str, str, int]], run_ns: float, style: Style) -> RenderableType:
