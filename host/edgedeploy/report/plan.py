@@ -161,7 +161,7 @@ def _moves(moves: Sequence[Transition], graph: Graph, run_ns: float, style: Styl
 def _moved_tensor(move: Transition, graph: Graph, style: Style) -> str:
     tensor = graph.tensor(move.subgraph, move.tensor)
     name = printable(tensor.name) or f"tensor {move.tensor}"
-    short = name if len(name) <= LONGEST_NAME else f"..{name[2 - LONGEST_NAME :]}"
+    short = name if len(name) <= LONGEST_NAME else f"..{name[2 - LONGEST_NAME :].lstrip('/')}"
     layouts = f"{move.layout_from} {style.arrow} {move.layout_to}" if move.layout_from != move.layout_to else "copied"
     way = f", {move.path}" if move.path else ""
     return f"{short} {shape(tensor.shape)}, {size(move.bytes)}, {layouts}{way}"
