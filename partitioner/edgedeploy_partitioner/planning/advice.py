@@ -22,7 +22,7 @@ from edgedeploy_partitioner.planning.whole import Whole
 
 WORTH = 0.02
 """Share of the latency from which a change is worth a line."""
-MAX_OPS = 4_000
+MAX_OPS = 2_000
 """Ops that all the further plans together may have: work is bounded by counts, never by time."""
 _VARIANTS: tuple[tuple[Literal["int8", "uint8"], str], ...] = (
     ("int8", "int8"), ("uint8", "uint8 with one scale a tensor"),
