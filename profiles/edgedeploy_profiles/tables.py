@@ -119,6 +119,8 @@ class Backend(Value, frozen=True):
     transposes: tuple[TransposeBound, ...] = ()
     max_partitions: int | None = None
     """Most partitions of this back end in one model, where its compiler or runtime has a limit."""
+    compiler: str = ""
+    """Who compiles a segment beforehand, and where, for people."""
     artifact: str = ""
     """What the file of a compiled segment ends with, e.g. ``.rknn``; empty where nothing is compiled beforehand."""
     layouts_by_soc: dict[str, dict[str, str]] = {}

@@ -129,6 +129,22 @@ def test_the_comparison_in_words(placed: list[str], times: tuple[int, int, int |
     assert all(each in shown for each in words)
 
 
+def test_one_partition_a_model_is_told_with_the_op_that_ended_it() -> None:
+    """Two stretches on the NPU with a CPU op between; the back end allows one: the second stays on the CPU."""
+    plan, graph = sample(["rknn", "xnnpack", "xnnpack"])
+    taken = tuple(replace(c, verdict="supported", predicted_ns=1) for c in plan.ops[2].candidates)
+    limited = replace(
+        plan,
+        backends=(replace(plan.backends[0], max_partitions=1),),
+        ops=(*plan.ops[:2], replace(plan.ops[2], candidates=taken)),
+    )
+    shown = " ".join(plan_report(limited, graph, Style()).split())
+    assert "rknn takes it, but no further partition of a model" in shown
+    assert "rknn allows 1 partition a model, ended by op 1 DEPTHWISE_CONV_2D" in shown
+    assert "left to the CPU with it: 1 op that rknn takes" in shown
+    assert "ended by" not in plan_report(plan, graph, Style())
+
+
 def test_the_cpu_wins_for_one_of_two_reasons() -> None:
     plan, graph = sample(["xnnpack", "builtin"])
     assert "rknn supports none of the 2 ops" in " ".join(plan_report(plan, graph, Style()).split())

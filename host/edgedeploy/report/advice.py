@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from edgedeploy.planview import op_label, ops_label
 from edgedeploy.report.headline import on_cpu_only
-from edgedeploy.report.reasons import fallback_ops, npu_candidates, refused_ops
+from edgedeploy.report.reasons import ended_by, fallback_ops, is_refused, npu_candidates, refused_ops, takes_for_certain
 from edgedeploy.report.runs import kind
 from edgedeploy.text import duration, plural, times_faster
 from edgedeploy_partitioner.model.facts import oddities
@@ -20,8 +20,6 @@ LARGE_SHARE = 0.1
 CHANGES_SHOWN = 3
 FIX = "fix it with "
 """What comes before the option where an oddity names one."""
-COMPILERS = {".rknn": "rknn-toolkit2 on an x86-64 host"}
-"""What makes a compiled segment, by what its file ends with."""
 FLOATS = ("float32", "float16", "bfloat16", "float16-weights", "dynamic-range")
 
 
@@ -32,7 +30,8 @@ def cpu_wins(plan: Plan) -> str | None:
     stack = plan.inputs.board.stack
     refused, priced = len(refused_ops(plan)), len(fallback_ops(plan))
     if refused == priced:
-        return f"{stack} supports none of the {plural(priced, 'op')}; the reasons are above"
+        takes = "supports none" if all(map(is_refused, refused_ops(plan))) else "takes none for certain"
+        return f"{stack} {takes} of the {plural(priced, 'op')}; the reasons are above"
     return (
         f"the CPU alone is the fastest: on the {plural(priced - refused, 'op')} that it takes, {stack} would save less "
         "than hand-overs and conversions cost"
@@ -65,6 +64,25 @@ def quantise(plan: Plan) -> str | None:
     )
 
 
+def partition_limit(plan: Plan) -> str | None:
+    """A back end that takes a limited number of partitions, and what ended them."""
+    for backend, op in ended_by(plan).items():
+        if op is None:
+            continue
+        later = [o for o in fallback_ops(plan) if takes_for_certain(o)]
+        if not later:
+            continue
+        most = next(b.max_partitions for b in plan.backends if b.name == backend)
+        why = npu_candidates(op)
+        told = f": {why[0].reason}" if why else ""
+        return (
+            f"{backend} allows {plural(most or 0, 'partition')} a model, ended by op "
+            f"{op_label(plan, (op.subgraph, op.index))} {kind(op)}{told}; left to the CPU with it: "
+            f"{plural(len(later), 'op')} that {backend} takes"
+        )
+    return None
+
+
 def static_shape(plan: Plan, graph: Graph) -> str | None:
     """Which options fix the shapes for which ops are refused."""
     refused = [op for op in refused_ops(plan) if any("static" in c.rule for c in npu_candidates(op))]
@@ -72,14 +90,15 @@ def static_shape(plan: Plan, graph: Graph) -> str | None:
         return None
     found = (each.message.partition(FIX)[2] for each in oddities(graph) if each.code == "open_dimension")
     fix = " ".join(dict.fromkeys(found))
-    told = f"{plural(len(refused), 'op')} refused for shapes that are not fixed"
+    what = "refused" if all(map(is_refused, refused)) else "not taken"
+    told = f"{plural(len(refused), 'op')} {what} for shapes that are not fixed"
     return f"{told}; fix them, for example with {fix}" if fix else told
 
 
 def dearest_fallback(plan: Plan) -> str | None:
     """Ops of one kind that take a large part of the time on the CPU: those that the NPU refuses, or any if all do."""
     times = {use.index: max(1, use.times) for use in plan.subgraphs}
-    refused = refused_ops(plan)
+    refused = tuple(filter(is_refused, refused_ops(plan)))
     alike: dict[tuple[int, str], list[OpEntry]] = {}
     for op in refused or (fallback_ops(plan) if plan.inputs.board.stack and on_cpu_only(plan) else ()):
         alike.setdefault((op.subgraph, kind(op)), []).append(op)
@@ -98,16 +117,17 @@ def dearest_fallback(plan: Plan) -> str | None:
 
 def compile_segments(plan: Plan) -> str | None:
     """What makes the files that a bundle of this plan lacks."""
-    artifacts = {name: load_backend(name).artifact for name in plan.inputs.tables}
-    made = [s.backend for s in plan.segments if artifacts.get(s.backend)]
+    tables = {name: load_backend(name) for name in plan.inputs.tables}
+    made = [s.backend for s in plan.segments if s.backend in tables and tables[s.backend].artifact]
     if not made:
         return None
-    tools = ", ".join(COMPILERS.get(artifacts[name], f"the compiler of {name}") for name in dict.fromkeys(made))
+    tools = ", ".join(tables[name].compiler or f"the compiler of {name}" for name in dict.fromkeys(made))
     return f"{plural(len(made), 'NPU segment')} still to be compiled by {tools}; running them is not built yet"
 
 
 RULES: tuple[Callable[[Plan], str | None], ...] = (
     cpu_wins,
+    partition_limit,
     quantise,
     dearest_fallback,
     probe_unknowns,

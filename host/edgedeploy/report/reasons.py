@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from edgedeploy.planview import op_label, ops_label
 from edgedeploy.report.runs import kind, ops_that_run
@@ -36,6 +36,30 @@ def refused_ops(plan: Plan) -> tuple[OpEntry, ...]:
     return tuple(op for op, ways in candidates if ways and not any(c.verdict in fine for c in ways))
 
 
+def ended_by(plan: Plan) -> Mapping[str, OpEntry | None]:
+    """Back end that has all the partitions it allows -> the first op after them that it does not take for certain."""
+    found: dict[str, OpEntry | None] = {}
+    for backend in plan.backends:
+        homes = {segment.partition for segment in plan.segments if segment.backend == backend.name}
+        if backend.max_partitions is None or len(homes) < backend.max_partitions:
+            continue
+        ops = {op.index: op for op in plan.ops if op.subgraph == plan.main}
+        order = next((use.order for use in plan.subgraphs if use.index == plan.main), ())
+        last = max((place for place, i in enumerate(order) if ops[i].partition in homes), default=-1)
+        later = (ops[i] for i in order[last + 1 :])
+        found[backend.name] = next((o for o in later if not takes_for_certain(o)), None)
+    return found
+
+
+def takes_for_certain(op: OpEntry) -> bool:
+    return any(c.verdict == "supported" for c in npu_candidates(op))
+
+
+def is_refused(op: OpEntry) -> bool:
+    """Is no verdict on it left open?"""
+    return all(c.verdict == "refused" for c in npu_candidates(op))
+
+
 def wishes(plan: Plan, graph: Graph) -> Wishes:
     """What the user's options keep on the CPU."""
     options = plan.inputs.options
@@ -45,8 +69,10 @@ def wishes(plan: Plan, graph: Graph) -> Wishes:
     return {op: text for op, texts in asked.forbidden.items() for text in texts.values()} | kept
 
 
-def reason(op: OpEntry, wished: Wishes) -> tuple[str, str, str]:
-    """(kind, words, own words) for an op on the CPU that has NPU candidates.
+def reason(op: OpEntry, wished: Wishes, full: Collection[str] = ()) -> tuple[str, str, str]:
+    """``full``: back ends that have all the partitions they allow.
+
+    (kind, words, own words) for an op on the CPU that has NPU candidates.
 
     Ops of one kind are told together, in the words that are true of all and for one of them its own.
     """
@@ -66,6 +92,8 @@ def reason(op: OpEntry, wished: Wishes) -> tuple[str, str, str]:
     prices = f"{duration(took)} on {best.backend}, {duration(op.predicted_ns)} on the CPU"
     if took >= op.predicted_ns:
         return f"{best.backend} slower", f"{best.backend} takes it, but is slower", prices
+    if best.backend in full:
+        return f"{best.backend} full", f"{best.backend} takes it, but no further partition of a model", prices
     return f"{best.backend} borders", f"{best.backend} takes it, but getting there and back costs more", prices
 
 
@@ -76,24 +104,24 @@ def not_on_npu(plan: Plan, graph: Graph, most: int | None) -> list[tuple[str, st
     tells every different reason.
     """
     whole = most is None
-    wished = wishes(plan, graph)
+    wished, full = wishes(plan, graph), ended_by(plan)
     told: dict[tuple[int, str], list[OpEntry]] = {}
     for op in fallback_ops(plan):
         if npu_candidates(op):
-            why = reason(op, wished)
+            why = reason(op, wished, full)
             told.setdefault((op.subgraph, f"{kind(op)} {why[1:]}" if whole else why[0]), []).append(op)
     groups = sorted(told.values(), key=lambda ops: -sum(op.predicted_ns for op in ops))
     shown = groups[:most]
-    lines = [_line(ops, wished, plan, whole) for ops in shown]
+    lines = [_line(ops, wished, full, plan, whole) for ops in shown]
     if rest := [op for group in groups[len(shown) :] for op in group]:
         lines.append(("", f"and {plural(len(rest), 'op')} more ({names(kind(op) for op in rest)}): -v shows all"))
     return lines
 
 
-def _line(ops: Sequence[OpEntry], wished: Wishes, plan: Plan, whole: bool) -> tuple[str, str]:
+def _line(ops: Sequence[OpEntry], wished: Wishes, full: Collection[str], plan: Plan, whole: bool) -> tuple[str, str]:
     dearest = max(ops, key=lambda op: op.predicted_ns)
-    _, words, own = reason(dearest, wished)
-    if len({reason(op, wished)[2] for op in ops}) > 1:
+    _, words, own = reason(dearest, wished, full)
+    if len({reason(op, wished, full)[2] for op in ops}) > 1:
         own = f"e.g. op {op_label(plan, (dearest.subgraph, dearest.index))}: {own}"
     label = ops_label(plan, [(op.subgraph, op.index) for op in ops], None if whole else LABEL)
     return label, ": ".join(part for part in (names(map(kind, ops)), words, own) if part)

@@ -27,6 +27,8 @@ MAX_OPS = 2_000
 _VARIANTS: tuple[tuple[Literal["int8", "uint8"], str], ...] = (
     ("int8", "int8"), ("uint8", "uint8 with one scale a tensor"),
 )  # fmt: skip
+_NEVER = ("CUSTOM", "IF", "WHILE", "CALL_ONCE", "STABLEHLO_COMPOSITE", "VAR_HANDLE")
+"""Ops that no NPU's compiler could be taught: what their support would be worth is of no use."""
 _CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 
 
@@ -70,6 +72,8 @@ class _Advisor:
         for scn in self.whole.scenes:
             if scn.subgraph.index in self.search.running:
                 for op in scn.ops:
+                    if op.code in _NEVER:
+                        continue
                     npu = [c for c in scn.candidates[op.index] if c.backend not in (CPU, "neon")]
                     if npu and all(c.verdict == "refused" for c in npu):
                         yield (op.subgraph, op.index), npu[0]
