@@ -7,9 +7,11 @@ DEV := $(VENV)/dev.stamp
 MODEL ?= examples/unet_128.int8.tflite
 BOARD ?= rk3588
 
-# The first Python that is new enough and has pip; `make PYTHON=/path/to/python3.12 test` overrides it.
-PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
-	$$python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+# The first Python that is new enough and has pip (which .venv's own, if it is activated, has not);
+# `make PYTHON=/path/to/python3.12 test` overrides it.
+PYTHON ?= $(shell PATH=$$(echo "$$PATH" | tr ':' '\n' | grep -vxF "$(CURDIR)/$(BIN)" | paste -sd:); \
+	for python in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$python && break; done)
 
 .PHONY: help demo test lint fuzz bench vendors docs system-deps clean
 .DELETE_ON_ERROR:

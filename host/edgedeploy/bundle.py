@@ -96,13 +96,9 @@ def missing_files(plan: Plan) -> tuple[str, ...]:
 
 
 def _libraries(plan: Plan) -> Iterator[str]:
-    """The delegates to load. What ``libedgedeploy.so`` loads in turn is the board's own software."""
-    backend_of = {s.partition: s.backend for s in plan.segments}
-    library_of = {b.name: b.library for b in plan.backends}
-    for partition in claimed_partitions(plan):
-        own = partition.delegate == OWN_DELEGATE
-        if library := OWN_LIBRARY if own else library_of.get(backend_of.get(partition.id, "")):
-            yield library
+    """The delegate to load: it makes the claims. The stock delegates that it holds to them are the board's own."""
+    if claimed_partitions(plan):
+        yield OWN_LIBRARY
 
 
 def _artifacts(plan: Plan) -> Iterator[str]:

@@ -151,6 +151,8 @@ class CandidateEntry(Value, frozen=True):
     provenance: Provenance | None
     fused_ns: int | None = None
     """What it takes inside the op that makes its operand; None where it cannot run there."""
+    fused_low_ns: int | None = None
+    fused_high_ns: int | None = None
     fusion_required: bool = False
     """It cannot run by itself."""
 

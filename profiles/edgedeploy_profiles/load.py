@@ -41,6 +41,7 @@ _NO_SOURCE = f"expected a key of [sources] or '{ASSUMED} why', got {{!r}}"
 _MOST = 1e9  # of any quantity, and the least of one that others are divided by: no time overflows
 _LEAST_RATE = 1e-6
 _MOST_BYTES = 1 << 20
+_OWN_BACKENDS = ("cpu", "neon")
 _OWN = Path(str(resources.files("edgedeploy_profiles")))
 
 V = TypeVar("V", bound=Value)
@@ -75,7 +76,13 @@ def load_kernel_costs(name: str = "cpu-kernels") -> KernelCosts:
 
 def load_backend(name: str) -> Backend:
     """The support table ``backends/<name>.toml``. Raises :class:`ProfileError`."""
-    return _load(_find("backends", name), Backend)
+    file = _find("backends", name)
+    if name in _OWN_BACKENDS:
+        raise _wrong(file, "", f"{name} is a back end of edgedeploy's own: choose another name")
+    backend = _load(file, Backend)
+    if backend.name != name:
+        raise _wrong(file, "name", f"expected {name!r}, as the file is called, got {backend.name!r}")
+    return backend
 
 
 def load_kernels(file: Path) -> Kernels:
@@ -111,9 +118,9 @@ def kernels_sha256(kernels: Kernels) -> str:
     return _sha256(kernels)
 
 
-def table_sha256(backend: str) -> str:
+def table_sha256(backend: Backend) -> str:
     """SHA-256 of what a back end's support table says (not of its comments)."""
-    return _sha256(load_backend(backend))
+    return _sha256(backend)
 
 
 def _sha256(*values: Value) -> str:

@@ -23,6 +23,8 @@ from edgedeploy_profiles.values import Value as Value
 KERNELS = ("xnnpack", "builtin")
 """The CPU kernels of the stock runtime: every core and the kernel costs have a row for each."""
 MAC_CLASSES = ("conv", "depthwise")
+ISA = ("asimd", "fp16", "dotprod", "i8mm", "bf16", "sve", "sve2")
+"""Extensions of ARM cores that a C kernel may need, each in the core profiles of those that have it."""
 RATE_SUFFIXES = ("_gb_s", "_ghz", "_macs_per_cycle", "efficiency", "fraction", "_block")
 """Constants of a stack that are named like this are rates."""
 
@@ -200,6 +202,9 @@ class Kernel(Value, frozen=True):
         for key in ("ops", "dtypes", "layouts", "variants"):
             if not getattr(self, key):
                 raise ValueError(f"{key}: expected at least one")
+        for name, variant in self.variants.items():
+            if unknown := sorted(set(variant.isa) - set(ISA)):
+                raise ValueError(f"variants.{name}.isa: expected some of {', '.join(ISA)}, got {unknown[0]!r}")
 
 
 class Kernels(Value, frozen=True):

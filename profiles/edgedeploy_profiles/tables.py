@@ -5,23 +5,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from edgedeploy_profiles.values import Value
 
+_LAYOUT = re.compile(r"NHWC|NC1HWC2/[1-9]\d{0,3}")
+
 
 class Requirement(Value, frozen=True):
-    """What must hold for every op of the back end: predicates by name with their numbers."""
+    """What must hold for every op of the back end, or for some: predicates by name with their numbers."""
 
     require: dict[str, Any]
     source: str
     otherwise: Literal["refused", "unknown"] = "refused"
-    """What to say when it does not hold; ``unknown`` where nobody has written it down."""
+    """What to say when it does not hold; ``unknown`` where nobody has written it down, or where versions differ."""
     kernels: tuple[str, ...] = ()
     """Only for these kernels; empty for all."""
     socs: tuple[str, ...] = ()
     """Only for these SoCs; empty for all of the table."""
+    ops: tuple[str, ...] = ()
+    """Only for these TFLite ops; empty for all."""
+    except_ops: tuple[str, ...] = ()
+    """Not for these TFLite ops."""
+    sdk_version: str = ""
+    """The version that asks for it, where the table's does not."""
 
 
 Evidence = Literal["table", "compile", "measurement"]
@@ -91,6 +100,14 @@ class TransposeBound(Value, frozen=True):
     socs: tuple[str, ...] = ()
     """Only for these SoCs; empty for all of the table."""
 
+    def __post_init__(self) -> None:
+        if sorted(self.perm) != [0, 1, 2, 3]:
+            raise ValueError(f"expected perm to order the axes 0 to 3, got {list(self.perm)}")
+        if not set(self.product) <= set("NHWC"):
+            raise ValueError(f"expected product to name axes among N, H, W and C, got {self.product!r}")
+        if self.multiple_of is not None and self.multiple_of < 1:
+            raise ValueError(f"expected multiple_of of at least 1, got {self.multiple_of}")
+
 
 class Backend(Value, frozen=True):
     schema: Literal["edgedeploy.backend/1"]
@@ -129,8 +146,15 @@ class Backend(Value, frozen=True):
     def __post_init__(self) -> None:
         if sorted(self.vendor_axes) != sorted("NHWC"):
             raise ValueError(f"expected vendor_axes to order N, H, W and C, got {self.vendor_axes!r}")
-        if not self.kernels:
-            raise ValueError("expected at least one kernel")
+        if not self.kernels or len(set(self.kernels)) < len(self.kernels):
+            raise ValueError(f"expected at least one kernel and none twice, got {list(self.kernels)}")
+        if self.delegate in ("", "xnnpack"):
+            raise ValueError(f"expected the delegate of an NPU, got {self.delegate!r}")
+        if self.max_partitions is not None and self.max_partitions < 1:
+            raise ValueError(f"expected max_partitions of at least 1, got {self.max_partitions}")
+        every = (self.layouts, *self.layouts_by_soc.values())
+        if wrong := [layout for layouts in every for layout in layouts.values() if not _LAYOUT.fullmatch(layout)]:
+            raise ValueError(f"expected layouts like NHWC or NC1HWC2/16, got {wrong[0]!r}")
         for i, rule in enumerate(self.rules):
             if rule.kernel not in self.kernels:
                 raise ValueError(f"rules[{i}].kernel {rule.kernel!r} is not in kernels {list(self.kernels)}")

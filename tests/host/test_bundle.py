@@ -58,7 +58,7 @@ def test_claims_need_the_library_and_the_compiled_parts() -> None:
     assert not manifest.runnable
 
 
-def test_a_stock_delegate_needs_the_library_of_its_back_end() -> None:
+def test_a_stock_delegate_needs_the_library_that_holds_it_to_its_ops() -> None:
     plan = _plan("rknn", "xnnpack", "rknn")
     stock = replace(
         plan,
@@ -67,7 +67,7 @@ def test_a_stock_delegate_needs_the_library_of_its_back_end() -> None:
         segments=tuple(replace(s, backend="teflon" if s.backend == "rknn" else "cpu") for s in plan.segments),
         partitions=tuple(replace(p, delegate=p.delegate.replace("edgedeploy", "teflon")) for p in plan.partitions),
     )
-    assert bundle.missing_files(stock) == ("libteflon.so",)
+    assert bundle.missing_files(stock) == ("libedgedeploy.so",)
 
 
 @pytest.mark.parametrize(("artifact", "files"), [(".hef", ("segment-0.hef",)), ("", ())])

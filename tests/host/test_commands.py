@@ -349,3 +349,17 @@ def test_python_has_the_verbs_and_the_errors() -> None:
     assert edgedeploy.diff(plan, plan).same
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         edgedeploy.nonsense  # noqa: B018
+
+
+def test_a_broken_file_does_not_hide_the_other_boards(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = tmp_path / "edgedeploy" / "boards"
+    folder.mkdir(parents=True)
+    (folder / "broken.toml").write_text("schema = 1")
+    code, out, err = shell("boards")
+    assert code == 2
+    assert "rk3588" in out
+    assert err.startswith("edgedeploy: error: ")
+    assert err.count("\n") == 1

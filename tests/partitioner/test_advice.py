@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 
 from edgedeploy_partitioner.checker import check
 from edgedeploy_partitioner.model.build import Model, Subgraph
-from edgedeploy_partitioner.model.graph import Graph, Quantization
+from edgedeploy_partitioner.model.graph import DType, Graph, Quantization, Tensor
 from edgedeploy_partitioner.model.read import read_bytes, read_model
 from edgedeploy_partitioner.plan import Advice, Plan
 from edgedeploy_partitioner.planning import Request, advice, partition
-from edgedeploy_partitioner.planning.changed import requantised
+from edgedeploy_partitioner.planning.changed import requantised, without
 from edgedeploy_profiles import load_board, load_runtime
 
 RUNTIME = load_runtime("ai-edge-litert", "2.3.0")
@@ -136,9 +137,51 @@ def test_quantising_is_worth_what_the_quantised_model_is() -> None:
 
     found = plan(deep("float32", None), npu="teflon-rocket")
     assert {o.backend for o in found.ops} == {"cpu"}
-    [change] = told(found, "quantise")
-    assert "uint8 with one scale a tensor" in change.message
+    [change] = [a for a in told(found, "quantise") if "uint8 with one scale a tensor" in a.message]
     assert change.latency_ns == plan(deep("uint8", zero), npu="teflon-rocket").predicted.latency_ns
+
+
+@pytest.mark.parametrize(("name", "board"), [("unet_128", "rk3588"), ("unet_128", "imx8mp"), ("dscnn_kws", "imx93")])
+def test_a_float_model_is_told_what_its_int8_file_would_take(name: str, board: str) -> None:
+    """Within what the converter changes besides: it fuses and inserts ops."""
+    if name == "unet_128":
+        int8 = read_model(EXAMPLES / "unet_128.int8.tflite")
+        float32 = as_float(int8)
+    else:
+        int8, float32 = (read_model(EXAMPLES / f"{name}.{kind}.tflite") for kind in ("int8", "fp32"))
+    changes = [a for a in told(plan(float32, board), "quantise") if "in full to int8" in a.message]
+    assert changes[0].latency_ns == pytest.approx(plan(int8, board).predicted.latency_ns, rel=0.15)
+
+
+def as_float(graph: Graph) -> Graph:
+    """An int8 graph with all numbers as float32, of which nothing is to be run."""
+
+    def changed(tensor: Tensor) -> Tensor:
+        is_number = tensor.quantization is not None or tensor.dtype is DType.INT8
+        return dataclasses.replace(tensor, dtype=DType.FLOAT32, quantization=None) if is_number else tensor
+
+    subgraphs = tuple(dataclasses.replace(s, tensors=tuple(map(changed, s.tensors))) for s in graph.subgraphs)
+    return dataclasses.replace(graph, subgraphs=subgraphs)
+
+
+def test_nothing_is_told_under_a_memory_limit() -> None:
+    graph = between("GELU")
+    assert plan(graph).advice
+    assert not plan(graph, memory_limit_bytes=1 << 40).advice
+
+
+def test_two_conversions_of_one_input_go_together() -> None:
+    def make(g: Subgraph, x: int) -> int:
+        a, b = (convs(g, g.apply("QUANTIZE", [x], SHAPE, "int8", SCALE), i) for i in range(2))
+        return g.apply("ADD", [a, b], SHAPE, "int8", SCALE)
+
+    graph = model(make, "float32", None)
+    conversions = [op.index for op in graph.subgraphs[0].ops if op.code == "QUANTIZE"]
+    left = without(graph, 0, conversions).subgraphs[0]
+    fed = set(left.inputs) | {t.id for t in left.tensors if t.is_constant} | {t for op in left.ops for t in op.outputs}
+    assert len(left.inputs) == 1
+    assert left.tensors[left.inputs[0]].dtype is DType.INT8
+    assert {t for op in left.ops for t in op.inputs} <= fed
 
 
 @pytest.mark.parametrize("name", ["dscnn_kws.fp16", "dscnn_kws.dyn", "lstm_kws.fp32", "tfmr_64x128.int8"])

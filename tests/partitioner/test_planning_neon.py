@@ -34,6 +34,23 @@ def variant(instructions: float, *isa: str) -> Variant:
     return Variant("f", isa or ("asimd",), exact(instructions), exact(2.0), exact(0.5))
 
 
+NUMBER = "{ value = 1.0, source = 'assumed: for this test' }"
+EXAMPLE = f"""schema = "edgedeploy.kernels/1"
+[[kernels]]
+name = "a"
+ops = ["RELU"]
+dtypes = ["int8"]
+numerics = "ref"
+runtime = "r==1"
+source = "assumed: for this test"
+[kernels.variants.neon]
+symbol = "f"
+instr_per_elem = {NUMBER}
+bytes_per_elem = {NUMBER}
+overhead_us = {NUMBER}
+"""
+
+
 def manifest(**changed: Any) -> Kernels:
     """One kernel for unfused RELU, which the stock runtime leaves slow."""
     kernel = Kernel(
@@ -164,6 +181,7 @@ def test_the_kernels_are_an_input_of_the_plan() -> None:
         ('schema = "edgedeploy.kernels/2"', "schema"),
         ('schema = "edgedeploy.kernels/1"\n[[kernels]]\nname = "a"', "kernels[0].ops: missing"),
         ('schema = "edgedeploy.kernels/1"\nkernel = []', "kernel: unknown key"),
+        (f"{EXAMPLE}isa = ['asimdd']\n", "variants.neon.isa: expected some of asimd, fp16"),
     ],
 )
 def test_a_wrong_manifest_is_told_by_key(tmp_path: Path, text: str, said: str) -> None:
@@ -175,13 +193,20 @@ def test_a_wrong_manifest_is_told_by_key(tmp_path: Path, text: str, said: str) -
 
 
 def test_the_documented_entry_loads(tmp_path: Path) -> None:
-    """The example in the manifest's comment is one."""
-    lines = edgedeploy_kernels.manifest().read_text().splitlines()
-    example = [line.removeprefix("#").strip() for line in lines]
-    start, end = example.index("[[kernels]]"), example.index('schema = "edgedeploy.kernels/1"')
+    """The example in the manifest's comment, uncommented as it stands."""
+    head, schema, example = edgedeploy_kernels.manifest().read_text().partition('schema = "edgedeploy.kernels/1"\n')
     file = tmp_path / "kernels.toml"
-    file.write_text(
-        'schema = "edgedeploy.kernels/1"\n[sources]\ncounts = "for this test"\n' + "\n".join(example[start:end])
-    )
+    file.write_text(head + schema + "\n".join(line.removeprefix("# ") for line in example.splitlines()))
     [kernel] = load_kernels(file).kernels
     assert kernel.ops == ("RELU", "HARD_SWISH")
+
+
+def test_an_op_that_does_not_exist_is_told() -> None:
+    with pytest.raises(InputError) as error:
+        plan(chain("RELU"), kernels=manifest(ops=("RELUU",)))
+    assert error.value.message == "kernels.toml: kernel lookup_int8: TFLite has no op 'RELUU'; did you mean RELU?"
+
+
+def test_a_wrong_requirement_is_told_by_kernel_file() -> None:
+    with pytest.raises(InputError, match=r"^kernels\.toml: rules\[0\]\.require: no predicate 'quantized'"):
+        plan(chain("RELU"), kernels=manifest(require={"quantized": True}))

@@ -126,3 +126,19 @@ def test_nothing_to_plan() -> None:
     found = solve(problem, ())
     assert found is not None
     assert (found.lanes, found.value_ns, found.is_proved) == ((), 0, True)
+
+
+@pytest.mark.parametrize("factor", [10**8, 10**10, 10**11])
+def test_times_of_hours_are_solved_and_end(factor: int) -> None:
+    """Bounds are rounded by more than a nanosecond there: what is found is right, and the search ends."""
+    for seed in range(20):
+        small = random_problem(seed, 6)
+        nodes = tuple(
+            dataclasses.replace(n, costs=tuple(c if c is None else c * factor for c in n.costs)) for n in small.nodes
+        )
+        problem = dataclasses.replace(small, nodes=nodes)
+        found = solve(problem, range(6))
+        best = brute_force(problem)
+        assert found is not None
+        assert best is not None
+        assert found.bound_ns <= best <= found.value_ns <= best * (1 + 1e-9)

@@ -12,12 +12,14 @@ from edgedeploy.report.runs import kind
 from edgedeploy.text import duration, plural, times_faster
 from edgedeploy_partitioner.model.facts import oddities
 from edgedeploy_partitioner.model.graph import Graph
-from edgedeploy_partitioner.plan import OpEntry, Plan
+from edgedeploy_partitioner.plan import CandidateEntry, OpEntry, Plan
 from edgedeploy_profiles import load_backend
 
 LARGE_SHARE = 0.1
+NEXT_TO_NOTHING = 0.02
 """Of the time, from which ops are worth a line."""
-CHANGES_SHOWN = 3
+CHANGES_SHOWN = 2
+OPS_SHOWN = 8
 FIX = "fix it with "
 """What comes before the option where an oddity names one."""
 FLOATS = ("float32", "float16", "bfloat16", "float16-weights", "dynamic-range")
@@ -32,10 +34,19 @@ def cpu_wins(plan: Plan) -> str | None:
     if refused == priced:
         takes = "supports none" if all(map(is_refused, refused_ops(plan))) else "takes none for certain"
         return f"{stack} {takes} of the {plural(priced, 'op')}; the reasons are above"
+    saved = [op for op in fallback_ops(plan) if any(_saves(op, c) for c in npu_candidates(op))]
+    if not saved:
+        return (
+            f"the CPU alone is the fastest: {stack} is slower on each of the {plural(priced - refused, 'op')} it takes"
+        )
     return (
         f"the CPU alone is the fastest: on the {plural(priced - refused, 'op')} that it takes, {stack} would save less "
         "than hand-overs and conversions cost"
     )
+
+
+def _saves(op: OpEntry, c: CandidateEntry) -> bool:
+    return c.verdict == "supported" and c.predicted_ns is not None and c.predicted_ns < op.predicted_ns
 
 
 def probe_unknowns(plan: Plan) -> str | None:
@@ -43,7 +54,7 @@ def probe_unknowns(plan: Plan) -> str | None:
     probe, best = plan.predicted.ops_to_probe, plan.predicted.optimistic_ns
     if not probe or best is None:
         return None
-    which = ops_label(plan, probe[:8]) + ("..." if len(probe) > 8 else "")
+    which = _some(plan, probe)
     return (
         f"nobody knows whether the NPU takes {plural(len(probe), 'op')} ({which}); if it does: {duration(best)}, "
         f"{times_faster(best, plan.predicted.latency_ns)}. Try --assume-unknown supported"
@@ -112,21 +123,36 @@ def dearest_fallback(plan: Plan) -> str | None:
     took = f"{duration(costs[dearest])} of {duration(plan.predicted.latency_ns)}"
     told = f"op {op_label(plan, (first.subgraph, first.index))} {dearest[1]}{many} {took} on the CPU"
     them = "them" if len(ops) > 1 else "it"
+    if any(change.code == "quantise" for change in plan.advice):
+        return told  # what to do about it is said there
     return told + (f"; the NPU refuses {them}: replace {them} in the model" if refused else ", the most of any kind")
 
 
 def compile_segments(plan: Plan) -> str | None:
     """What makes the files that a bundle of this plan lacks."""
     tables = {name: load_backend(name) for name in plan.inputs.tables}
-    made = [s.backend for s in plan.segments if s.backend in tables and tables[s.backend].artifact]
+    used = [s.backend for s in plan.segments if s.backend in tables]
+    made = [name for name in used if tables[name].artifact]
+    if used and not made:
+        stock = " and ".join(dict.fromkeys(tables[name].library for name in used))
+        return f"following this plan needs libedgedeploy.so, which holds {stock} to its ops: not built yet"
     if not made:
         return None
     tools = ", ".join(tables[name].compiler or f"the compiler of {name}" for name in dict.fromkeys(made))
     return f"{plural(len(made), 'NPU segment')} still to be compiled by {tools}; running them is not built yet"
 
 
+def barely_worth(plan: Plan) -> str | None:
+    """An NPU that saves next to nothing."""
+    latency, cpu = plan.predicted.latency_ns, plan.baselines.all_cpu.latency_ns
+    if not plan.inputs.board.stack or on_cpu_only(plan) or latency < (1 - NEXT_TO_NOTHING) * cpu or latency > cpu:
+        return None
+    return f"the NPU saves {duration(cpu - latency)} of {duration(cpu)}: --npu none is as good, and simpler"
+
+
 RULES: tuple[Callable[[Plan], str | None], ...] = (
     cpu_wins,
+    barely_worth,
     partition_limit,
     quantise,
     dearest_fallback,
@@ -141,10 +167,17 @@ def advice(plan: Plan, graph: Graph) -> list[tuple[str, str]]:
     return [("*", words) for words in told if words]
 
 
+def _some(plan: Plan, ops: tuple[tuple[int, int], ...]) -> str:
+    more = len(ops) - OPS_SHOWN
+    return ops_label(plan, ops[:OPS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
 def _worth(plan: Plan) -> list[str]:
-    """The changes that planning again found to be worth it."""
+    """The changes that planning again found to be worth it; of two ways to quantise the better."""
+    best = {change.code: change for change in reversed(plan.advice)}
+    told = [c for c in plan.advice if c.code != "quantise" or c is best["quantise"]]
     return [
         f"{change.message}: {duration(change.latency_ns)}, {times_faster(change.latency_ns, plan.predicted.latency_ns)}"
-        + (f" ({ops_label(plan, change.ops[:8])})" if len(change.ops) > 1 else "")
-        for change in plan.advice[:CHANGES_SHOWN]
+        + (f" ({_some(plan, change.ops)})" if len(change.ops) > 1 else "")
+        for change in told[:CHANGES_SHOWN]
     ]

@@ -13,6 +13,7 @@ from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, te
 from edgedeploy.report.runs import ops_that_run
 from edgedeploy.text import duration, plural, size, times_faster
 from edgedeploy_partitioner.plan import Memory, Plan
+from edgedeploy_partitioner.support.kernels import NEON
 
 STOCK = "stock TFLite partitioning"
 """The baseline of a delegate that takes all it supports, which is what TFLite does without a plan."""
@@ -133,7 +134,8 @@ def _partitions(plan: Plan) -> tuple[str, list[Text]]:
         if plan.solver.status == "optimal"
         else f"at most {_gap(plan)} from optimal for this execution order"
     )
-    noun = "NPU partition" if len(ours) == 1 else "NPU partitions"
+    only_ours = bool(ours) and all(s.backend == NEON for s in plan.segments if s.partition in {p.id for p in ours})
+    noun = f"{'C-kernel' if only_ours else 'NPU'} partition{'' if len(ours) == 1 else 's'}"
     return str(len(ours)), [text((f"{noun}; of {plural(len(ops), 'op')} {spread}{constant}", STRONG)), text(proof)]
 
 

@@ -74,8 +74,9 @@ def _fused(scope: Scope, entry: OpEntry, candidate: CandidateEntry) -> Iterator[
     if host is None:
         yield Fault("fusion", f"{name} runs by itself, which {entry.backend} cannot")
         return
-    if candidate.fused_ns != entry.predicted_ns:
-        yield Fault("candidate-cost", f"{name} takes {entry.predicted_ns} ns fused, its candidate {candidate.fused_ns}")
+    price = (candidate.fused_ns, candidate.fused_low_ns, candidate.fused_high_ns, candidate.provenance)
+    if price != (entry.predicted_ns, entry.low_ns, entry.high_ns, entry.provenance):
+        yield Fault("candidate-cost", f"{name} does not cost what its candidate costs inside another op")
     beside = () if entry.segment is None else scope.view.segment[entry.segment].ops
     if entry.index not in beside or host not in beside[: beside.index(entry.index)]:
         yield Fault("fusion", f"{name} is fused into op {host}, which does not run before it in its segment")

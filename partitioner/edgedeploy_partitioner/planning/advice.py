@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -25,7 +24,7 @@ WORTH = 0.02
 MAX_OPS = 2_000
 """Ops that all the further plans together may have: work is bounded by counts, never by time."""
 _VARIANTS: tuple[tuple[Literal["int8", "uint8"], str], ...] = (
-    ("int8", "int8"), ("uint8", "uint8 with one scale a tensor"),
+    ("int8", "int8, weights by channel"), ("uint8", "uint8 with one scale a tensor"),
 )  # fmt: skip
 _NEVER = ("CUSTOM", "IF", "WHILE", "CALL_ONCE", "STABLEHLO_COMPOSITE", "VAR_HANDLE")
 """Ops that no NPU's compiler could be taught: what their support would be worth is of no use."""
@@ -33,8 +32,11 @@ _CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 
 
 def advice(search: Search, whole: Whole) -> tuple[Advice, ...]:
-    """The changes that are worth it, each with the latency that the plan would then have; best first."""
-    if search.target.backend is None:
+    """The changes that are worth it, each with the latency that the plan would then have; best first.
+
+    None under a memory limit: each of the plans would be a search of its own.
+    """
+    if search.target.backend is None or search.request.memory_limit_bytes is not None:
         return ()
     return tuple(_Advisor(search, whole).told())
 
@@ -46,14 +48,16 @@ class _Advisor:
     budget: int = MAX_OPS
 
     def told(self) -> list[Advice]:
-        found = [*self._quantisation(), *self._support(), *self._transposes(), *self._conversions()]
+        quantised = list(self._quantisation())
+        found = [*quantised, *self._support(cured=bool(quantised)), *self._transposes(), *self._conversions()]
         return sorted(found, key=lambda a: (a.latency_ns, a.code, a.ops))
 
     # --- the NPU would take an op ---
 
-    def _support(self) -> Iterator[Advice]:
-        """Ops that the NPU refuses: those that part it, one by one, and all alike together."""
-        reasons = dict(self._refused())
+    def _support(self, *, cured: bool) -> Iterator[Advice]:
+        """Ops that the NPU refuses: those that part it, one by one, and all alike together. ``cured``: without those
+        that multiply weights, which quantising helps."""
+        reasons = {key: c for key, c in self._refused() if not (cured and multiplied(self._op(key)))}
         alike: dict[tuple[str, str], list[OpKey]] = {}
         for key, candidate in reasons.items():
             alike.setdefault((self._op(key).name, candidate.rule), []).append(key)
@@ -128,24 +132,19 @@ class _Advisor:
     # --- other numbers ---
 
     def _quantisation(self) -> Iterator[Advice]:
-        """The whole model as full 8-bit integers, where the NPU then takes more of what multiplies weights."""
+        """The whole model as full 8-bit integers of a kind that it is not yet."""
         kind = dtype_class(self.search.graph)
-        best: Advice | None = None
         for variant, words in _VARIANTS:
-            graph = requantised(self.search.graph, variant)
-            if variant == kind == "int8" or self._weights_taken(graph) <= self._weights_taken(self.search.graph):
+            if variant == kind or kind == "none":
                 continue
-            then = self._latency_of(graph)
-            if then is not None and (best is None or then < best.latency_ns):
-                message = f"quantised in full to {words} (the model is {kind}; accuracy is yours to check)"
-                best = Advice("quantise", message, (), then)
-        if best is not None:
-            yield best
-
-    def _weights_taken(self, graph: Graph) -> int:
-        """How many ops that multiply weights the NPU takes for certain."""
-        target = dataclasses.replace(self.search.target, graph=graph)
-        return sum(target.npu_takes(op) for sub in graph.subgraphs for op in sub.ops if multiplied(op))
+            then = self._latency_of(requantised(self.search.graph, variant))
+            if then is not None:
+                yield Advice(
+                    "quantise",
+                    f"quantised in full to {words} (the model is {kind}; accuracy is yours to check)",
+                    (),
+                    then,
+                )
 
     # --- planning again ---
 
@@ -164,8 +163,7 @@ class _Advisor:
     def _worth(self, search: Search, supported: Collection[OpKey]) -> int | None:
         assume = search.request.assume_unknown == "supported"
         try:
-            scenes = search.scenes_with(assume_supported=assume, supported=supported)
-            found = search.whole(scenes, [s.schedule for s in search.settle(scenes)])
+            found = search.best(search.scenes_with(assume_supported=assume, supported=supported))
         except PlanningError:  # what is forced elsewhere, or over a limit, cannot be had
             return None
         then, now = found.latency_ns, self.whole.latency_ns

@@ -56,11 +56,6 @@ def entries(scene: Scene, schedule: Schedule, first_partition: int, first_segmen
     )
 
 
-def sums(scene: Scene, schedule: Schedule) -> Sums:
-    """Only the times, for baselines."""
-    return entries(scene, schedule, 0, 0).sums
-
-
 @dataclass(frozen=True)
 class _Builder:
     scene: Scene

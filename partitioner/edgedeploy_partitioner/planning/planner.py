@@ -75,7 +75,7 @@ class _Planner:
     def plan(self, name: str) -> p.Plan:
         search, target = self.search, self.search.target
         scenes = search.scenes
-        settled = within_memory_limit(search, search.settle(scenes))
+        settled = within_memory_limit(search, scenes, search.settle(scenes))
         whole = search.whole(scenes, [s.schedule for s in settled])
         bound = whole.overhead[0] + whole.counted(lambda i: settled[i].bound_ns)
         proved = all(s.is_optimal for i, s in enumerate(settled) if whole.uses[i].times)
@@ -150,7 +150,7 @@ class _Planner:
             runtime=p.RuntimeInput(
                 target.runtime.name, target.runtime.version, runtime_sha256(target.runtime), target.xnnpack
             ),
-            tables={backend.name: p.TableInput(table_sha256(backend.name), backend.sdk_version)} if backend else {},
+            tables={backend.name: p.TableInput(table_sha256(backend), backend.sdk_version)} if backend else {},
             kernels_sha256=kernels_sha256(target.kernels),
             measurements_sha256=None,
             options=p.Options(

@@ -16,7 +16,7 @@ from edgedeploy_partitioner.model.graph import Graph, Op, Tensor
 from edgedeploy_partitioner.plan import CandidateEntry, Status, XnnpackMode
 from edgedeploy_partitioner.planning.fusions import companions, hosts
 from edgedeploy_partitioner.planning.request import Request, cpu_cost, stack_of
-from edgedeploy_partitioner.runtime.census import Found, kernel_of, xnnpack_claims
+from edgedeploy_partitioner.runtime.census import Found, Taken, kernel_of, xnnpack_claims
 from edgedeploy_partitioner.support.kernels import NEON, SOC, kernel_table
 from edgedeploy_partitioner.support.verdicts import NO_RULE, Judged, check_table, verdicts
 from edgedeploy_profiles import load_backend, load_kernels
@@ -63,6 +63,8 @@ class Candidate:
             high_ns=cost.high_ns if cost else None,
             provenance=cost.provenance if cost else None,
             fused_ns=self.fused.ns if self.fused else None,
+            fused_low_ns=self.fused.low_ns if self.fused else None,
+            fused_high_ns=self.fused.high_ns if self.fused else None,
             fusion_required=self.fusion_required,
         )
 
@@ -172,10 +174,6 @@ class Target:
         """NPU first, then our own kernels, then the CPU's."""
         return (*self._npu_candidates(op), *self._neon_candidates(op), *self._cpu_candidates(op))
 
-    def npu_takes(self, op: Op) -> bool:
-        """Does the NPU's table say yes?"""
-        return self.backend is not None and any(judged.status == "supported" for judged in self._judged(op))
-
     def supported(self, op: Op, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
         """``candidates`` as they would be if the NPU took the op."""
         if self.backend is None:
@@ -211,7 +209,11 @@ class Target:
     def xnnpack_claims(self, subgraph: int, available: frozenset[int]) -> frozenset[int]:
         if self.xnnpack == "off":
             return frozenset()
-        return frozenset(xnnpack_claims(self.graph, subgraph, available, self.runtime))
+        return xnnpack_claims(self.graph, subgraph, available, self.runtime, self._taken)
+
+    @cached_property
+    def _taken(self) -> Taken:
+        return {}
 
     def _judged(self, op: Op) -> tuple[Judged, ...]:
         """The NPU table's verdicts on ``op``."""

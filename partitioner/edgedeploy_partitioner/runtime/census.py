@@ -40,21 +40,33 @@ def kernel_of(graph: Graph, op: Op, runtime: Runtime) -> Found:
     return _look_up(_key(graph, op, range(len(graph.subgraphs[op.subgraph].ops)), runtime), runtime)
 
 
-def xnnpack_claims(graph: Graph, subgraph: int, available: Collection[int], runtime: Runtime) -> frozenset[int]:
+Taken = dict[tuple[int, int, frozenset[int]], bool]
+"""(subgraph, op, operands that are unpacked) -> does XNNPACK claim it?"""
+
+
+def xnnpack_claims(
+    graph: Graph, subgraph: int, available: Collection[int], runtime: Runtime, known: Taken | None = None
+) -> frozenset[int]:
     """Indices of the ops of ``subgraph`` that XNNPACK claims of those in ``available``; the others have other owners.
 
-    Includes ops that it claims and then fails on.
+    Includes ops that it claims and then fails on. ``known`` keeps what was looked up, for the next question about the
+    same graph and runtime.
     """
+    known = {} if known is None else known
+
+    def takes(op: Op) -> bool:
+        unpacked = _unpacked(graph, op, left, runtime)
+        key = subgraph, op.index, unpacked
+        if key not in known:
+            known[key] = _look_up(key_of(graph, op, unpacked), runtime).verdict != "leaves"
+        return known[key]
+
     if not _looks_at(graph, subgraph, runtime):
         return frozenset()
     within, left = graph.subgraphs[subgraph], frozenset(available)
     ops = [op for op in within.ops if op.index in left]
     unpackers = {op.index for op in ops if _unpacks(graph, op, left, runtime)}
-    taken = {
-        op.index
-        for op in ops
-        if op.index not in unpackers and _look_up(_key(graph, op, left, runtime), runtime).verdict != "leaves"
-    }
+    taken = {op.index for op in ops if op.index not in unpackers and takes(op)}
     if runtime.graph_rules.get("handles_follow_users"):
         taken |= {op.index for op in ops if op.code == "VAR_HANDLE" and taken & _readers(within, op)}
     if runtime.graph_rules.get("unpacks_with_all_readers"):
@@ -75,15 +87,18 @@ def _readers(subgraph: Subgraph, op: Op) -> set[int]:
 
 
 def _key(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> Key:
-    """The key of ``op``, knowing which of its operands XNNPACK makes constant itself: directly or through a chain."""
+    return key_of(graph, op, _unpacked(graph, op, available, runtime))
+
+
+def _unpacked(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> frozenset[int]:
+    """Operands of ``op`` that XNNPACK makes constant itself: directly or through a chain."""
     subgraph = graph.subgraphs[op.subgraph]
     producers = {t: subgraph.producer.get(t, -1) for t in op.inputs}
-    unpacked = {
+    return frozenset(
         t
         for t, p in producers.items()
         if p in available and p != op.index and _unpacks(graph, subgraph.ops[p], available, runtime)
-    }
-    return key_of(graph, op, unpacked)
+    )
 
 
 def _unpacks(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> bool:

@@ -76,7 +76,9 @@ class _Search:
         distance = _FIRST_DISTANCE * (1 + abs(relaxed.bound))
         while self.best is None or bound < self.best.value_ns:
             if self.best is not None:
-                gap = self.best.value_ns / 1000 - relaxed.bound
+                # Rounding bounds up is slack that a gap of 0 still has to cover, or nothing would ever be proved.
+                slack = 2 * (_SLACK_NS + _ROUNDING * abs(relaxed.bound * 1000)) / 1000
+                gap = max(0.0, self.best.value_ns / 1000 - relaxed.bound) + slack
                 distance = gap if gap < _NEARLY * distance else distance
             within, is_complete = self._branch(relaxed, distance)
             # Whatever the columns left out could do costs this much.

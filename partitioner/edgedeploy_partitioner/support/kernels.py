@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from edgedeploy_partitioner.support.verdicts import NEON as NEON
 from edgedeploy_profiles.schema import Backend, Kernels, Requirement, Rule
 
-NEON = "neon"
 LIBRARY = "libedgedeploy.so"
 DELEGATE = "edgedeploy"
 SOC = "any"
