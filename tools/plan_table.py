@@ -22,9 +22,10 @@ PAGE = ROOT / "docs" / "plans.md"
 sys.path.insert(0, str(ROOT))
 HEAD = """# Every model on every board
 
-Made by `make docs`. Each cell is a plan: what `edgedeploy partition` predicts for one inference, with the default
-options of the board, and what it is compared with. **These are analytical estimates; nothing here was run on
-hardware.**
+Made by `make docs`. Each row is a plan: what `edgedeploy partition` predicts for one inference, with the default
+options of the board, and what it is compared with. The first ten models are the files in `examples/`, the others are
+networks of which only the shapes are known, written down in `benchmarks/cost/networks/`. **These are analytical
+estimates; nothing here was run on hardware.**
 
 - *all-CPU*: nothing on the NPU. *stock*: the delegate left to itself, taking all it supports; `fails` where it would
   not run. *partitions*: those of the NPU. *NPU share*: of the multiply-accumulates (of the ops, where there are none).

@@ -88,4 +88,5 @@ def _candidate(c: CandidateEntry, source: int) -> list[Text]:
 
 
 def _source(c: CandidateEntry) -> str:
-    return f"{c.source}, SDK {c.sdk_version}" if c.sdk_version else c.source
+    source = c.source or f"the support table of {c.backend}"
+    return f"{source}, SDK {c.sdk_version}" if c.sdk_version else source
