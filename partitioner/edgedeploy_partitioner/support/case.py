@@ -24,7 +24,8 @@ _PARAMETERS = {
 """Inputs that say how (axes, sizes, indices, conditions), not what: they are not data of the op's element type."""
 
 
-_BIASED = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
+BIASED = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
+"""Op -> which of its inputs is the bias."""
 
 
 class Operand(NamedTuple):
@@ -71,7 +72,7 @@ class Case(Operands):
 
     def biases(self) -> Iterator[Operand]:
         """The constant that is added after the weights were multiplied, of the ops that have one such input."""
-        if self.op.code in _BIASED and (tensor := self.input(_BIASED[self.op.code])):
+        if self.op.code in BIASED and (tensor := self.input(BIASED[self.op.code])):
             yield Operand("bias", tensor)
 
     def data_inputs(self) -> Iterator[Operand]:

@@ -7,18 +7,22 @@ here asks a compiler or a board.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.graph import Graph, Op
+from edgedeploy_partitioner.model.schema import names
 from edgedeploy_partitioner.plan import Status
 from edgedeploy_partitioner.support import predicates
 from edgedeploy_partitioner.support.case import Case
 from edgedeploy_profiles.schema import Backend, Evidence, Fusion, Requirement, Rule
 
 NO_RULE = "no_rule"
+NEON = "neon"
+"""The back end of our own C kernels."""
 REFUSAL = "refusal"
 _BEST_FIRST: tuple[Status, ...] = ("supported", "unknown", "refused")
 _WEAKEST_FIRST: tuple[Evidence, ...] = get_args(Evidence)
@@ -58,7 +62,17 @@ def verdicts(graph: Graph, op: Op, backend: Backend, soc: str) -> tuple[Judged, 
 
 
 def check_table(backend: Backend) -> None:
-    """Raises :class:`InputError` naming the row if a predicate does not exist or does not take its parameter."""
+    """Raises :class:`InputError` naming the row if an op or a predicate does not exist, or the predicate does not take
+    its parameter."""
+    known, file = set(names("BuiltinOperator").values()), "kernels.toml" if backend.name == NEON else ""
+    file = file or f"backends/{backend.name}.toml"
+    for i, rule in enumerate(backend.rules):
+        for op in rule.maps_to:
+            if op not in known:
+                near = difflib.get_close_matches(op, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                where = f"kernel {rule.kernel}" if backend.name == NEON else f"rules[{i}].maps_to"
+                raise InputError(f"{file}: {where}: TFLite has no op {op!r}{hint}")
     rows: list[tuple[str, Requirement | Rule]] = [(f"every_op[{i}]", r) for i, r in enumerate(backend.every_op)]
     rows += [(f"rules[{i}]", rule) for i, rule in enumerate(backend.rules)]
     for where, row in rows:
@@ -66,7 +80,7 @@ def check_table(backend: Backend) -> None:
             try:
                 predicates.find(name).read(parameter)
             except InputError as error:
-                raise InputError(f"backends/{backend.name}.toml: {where}.require: {error.message}") from None
+                raise InputError(f"{file}: {where}.require: {error.message}") from None
 
 
 # --- what each row says ----------
@@ -101,17 +115,27 @@ def _by_rule(case: Case, rule: Rule) -> Judged:
 
 
 def _violations(case: Case, rule: Rule) -> Iterator[Judged]:
-    who = case.backend.title
     for row in case.backend.every_op:
-        if rule.kernel in (row.kernels or case.backend.kernels) and case.soc in (row.socs or case.backend.socs):
+        if _concerns(row, case, rule):
             for name, found, needed in _broken(case, row):
-                needs = f"{who} needs {needed}" if row.otherwise == "refused" else f"unknown whether {who} takes that"
-                reason = f"{found}; {needs}"
-                told = _judged(case, rule.kernel, row.otherwise, reason, name, row.source)
+                reason = f"{found}; {_asked(case.backend, row, needed)}"
+                told = _judged(case, rule.kernel, row.otherwise, reason, name, row.source, row.sdk_version)
                 yield replace(told, evidence=rule.evidence, fusion=rule.fusion)
     for name, found, needed in _broken(case, rule):
         reason = f"{found}; {rule.maps_to[case.op.code]} needs {needed}{_aside(rule)}"
         yield _judged(case, rule.kernel, "refused", reason, name, rule.source, rule.sdk_version, rule.evidence)
+
+
+def _concerns(row: Requirement, case: Case, rule: Rule) -> bool:
+    here = rule.kernel in (row.kernels or case.backend.kernels) and case.soc in (row.socs or case.backend.socs)
+    return here and case.op.code in (row.ops or (case.op.code,)) and case.op.code not in row.except_ops
+
+
+def _asked(backend: Backend, row: Requirement, needed: str) -> str:
+    who = backend.title
+    if row.sdk_version:
+        return f"{who} {row.sdk_version} needs {needed}, {backend.sdk_version} does not"
+    return f"{who} needs {needed}" if row.otherwise == "refused" else f"unknown whether {who} takes that"
 
 
 def _broken(case: Case, row: Requirement | Rule) -> Iterator[tuple[str, str, str]]:
@@ -127,6 +151,8 @@ def _by_row(case: Case, rule: Rule) -> Judged:
     title, data, computed = case.backend.title, case.data(), case.computed_type()
     becomes = "becomes" if rule.verdict == "supported" else "may become"
     where = "the NPU" if rule.kernel == case.backend.kernels[0] else f"{title}'s {rule.kernel.replace('_', ' ')}"
+    if case.backend.name == NEON:
+        where = "the ARM cores"
     cast = f", computed in {computed}" if data and computed != data.dtype.value else ""
     aside = _aside(rule) if rule.verdict != "supported" else ""
     reason = f"{becomes} {rule.maps_to[case.op.code]} on {where}{cast}{aside}"

@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import msgspec
+
 from edgedeploy_partitioner.support import axes
 from edgedeploy_partitioner.support.case import Case
 from edgedeploy_partitioner.support.predicates.registry import Between, predicate
@@ -47,6 +49,28 @@ def _holds(row: TransposeBound, sizes: dict[str, int]) -> bool:
     product = _product(row, sizes)
     below = row.less_than is None or product < row.less_than
     return below and (not row.multiple_of or product % row.multiple_of == 0)
+
+
+class Area(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of these permutations, in the vendor's axes, H * W is ``below`` a number."""
+
+    perms: tuple[tuple[int, int, int, int], ...]
+    below: int
+
+    def __str__(self) -> str:
+        return f"{self.below} (permutations {', '.join(' '.join(map(str, perm)) for perm in self.perms)})"
+
+
+@predicate
+def permuted_area(case: Case, bound: Area) -> str | None:
+    """H * W below {}"""
+    data, perm = case.data(), case.integers(1)
+    sizes = case.vendor(data) if data else {}
+    moved = axes.vendor_permutation(perm, case.backend.vendor_axes) if perm is not None else None
+    if moved not in bound.perms or not sizes:
+        return None
+    area = sizes["H"] * sizes["W"]
+    return f"permutation {list(moved)} with H*W = {area}" if area >= bound.below else None
 
 
 @predicate

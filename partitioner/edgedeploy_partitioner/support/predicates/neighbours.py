@@ -21,6 +21,19 @@ def addend_ready(case: Case) -> str | None:
 
 
 @predicate
+def addend_from(case: Case, codes: tuple[str, ...]) -> str | None:
+    """an input 1 that comes from {}, which can be in the same partition"""
+    subgraph = case.graph.subgraphs[case.op.subgraph]
+    if len(case.op.inputs) < 2:
+        return None
+    maker = subgraph.producer.get(case.op.inputs[1])
+    if maker is None:
+        return "no op makes input 1"
+    code = subgraph.ops[maker].code
+    return None if code in codes else f"input 1 comes from {code}"
+
+
+@predicate
 def linear_host(case: Case) -> str | None:
     """an input 0 that is made without a fused activation, which would come before the sum"""
     subgraph = case.graph.subgraphs[case.op.subgraph]
