@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from benchmarks.cost import GROUPS
 from benchmarks.cost.networks import classic, plain, small, yolo
 from edgedeploy_partitioner.cost.cpu import CpuCost
 from edgedeploy_partitioner.cost.ranges import Range
@@ -33,6 +34,7 @@ NETWORKS: dict[str, Callable[[int, str], Graph]] = {
     "efficientnet_lite0": classic.efficientnet_lite0,
     "resnet50": classic.resnet50,
     "deeplab_v3_mobilenet_v2_0.5": lambda size, dtype: classic.deeplab_v3_mobilenet_v2(size, dtype, 0.5),
+    "ssd_mobilenet_v1": classic.ssd_mobilenet_v1,
     "ssdlite_mobilenet_v2": plain.ssdlite_mobilenet_v2,
     "inception_v1": plain.inception_v1,
     "inception_v3": plain.inception_v3,
@@ -51,7 +53,7 @@ NETWORKS: dict[str, Callable[[int, str], Graph]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One published latency. ``runtime`` is ``xnnpack`` or ``builtin``; ``fitted`` rows were used to choose rates."""
+    """One published latency. ``runtime`` is ``xnnpack`` or ``builtin``; ``fitted``: see ``GROUPS``."""
 
     model: str
     input: int
@@ -62,7 +64,7 @@ class Row:
     runtime: str
     version: str
     ms: float
-    fitted: bool
+    fitted: str
     source: str
 
 
@@ -87,7 +89,7 @@ def rows(file: Path = HERE / "published/cpu.csv") -> Iterator[Row]:
             yield Row(
                 **{key: raw[key] for key in ("model", "dtype", "board", "cluster", "runtime", "version", "source")},
                 input=int(raw["input"]), threads=int(raw["threads"]), ms=float(raw["ms"]),
-                fitted=raw["fitted"] == "yes",
+                fitted=raw["fitted"],
             )  # fmt: skip
 
 
@@ -138,12 +140,12 @@ def main() -> None:
             print(
                 f"{row.board:9} {row.model:28} {row.input:3} {row.dtype:7} {row.runtime:7} x{row.threads}"
                 f" {row.ms:8.2f} ms  predicted {ms.value:8.2f} ({ms.low:.2f} to {ms.high:.2f}) {result.error:+5.0%}"
-                f" {'' if result.is_inside else 'OUTSIDE'} {'fitted' if row.fitted else ''}"
+                f" {'' if result.is_inside else 'OUTSIDE'} {GROUPS[row.fitted]}"
             )
     for board in dict.fromkeys(result.row.board for result in results):
         print(f"{board:9}  {summary([result for result in results if result.row.board == board])}")
-    for fitted in (True, False):
-        print(f"{'fitted' if fitted else 'unfitted':9}  {summary([r for r in results if r.row.fitted is fitted])}")
+    for word, name in GROUPS.items():
+        print(f"{name:9}  {summary([r for r in results if r.row.fitted == word])}")
 
 
 if __name__ == "__main__":

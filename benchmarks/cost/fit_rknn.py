@@ -148,7 +148,7 @@ class Fit:
     @staticmethod
     def of(board: str, image_block: float) -> Fit:
         npu = with_constants(npu_of(board), {"image_channel_block": image_block})
-        fitted = [row for row in rows() if row.board == board and row.fitted]
+        fitted = [row for row in rows() if row.board == board and row.fitted == "yes"]
         zoo = table_of([(network(row.model, row.input, row.dtype), row.ms * 1000) for row in fitted], npu)
         log = table_of(list(layers()), npu) if board == "rk3588" else None
         start = {**START[board], **({"profiling": 1.85} if log else {})}

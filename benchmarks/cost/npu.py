@@ -3,9 +3,10 @@
 
     python -m benchmarks.cost.npu [-v]
 
-As a stock delegate does it: every op that the support table does not refuse runs on the NPU, the others on the CPU with
-XNNPACK, and tensors are handed over where the two meet. Prices are those of the product's own models. ``kind`` of a row
-is ``delegate`` for one invoke through the TFLite delegate, ``runtime`` for the vendor's own program.
+As a stock delegate does it: every op that the support table does not refuse runs on the NPU (not those that are unknown
+because versions differ: the published figures are of older software), the others on the CPU with XNNPACK, and tensors
+are handed over where the two meet. Prices are those of the product's own models. ``kind`` of a row is ``delegate`` for
+one invoke through the TFLite delegate, ``runtime`` for the vendor's own program.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 
+from benchmarks.cost import GROUPS
 from benchmarks.cost.networks import classic, light, mlperf_tiny, plain, small, yolo
 from edgedeploy_partitioner.cost import Cost, CpuCost, NpuCost, npu_cost
 from edgedeploy_partitioner.model.graph import Graph, Op, Subgraph
@@ -57,7 +59,7 @@ NETWORKS: dict[str, Callable[[int, str], Graph]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One published latency; ``fitted`` rows were used to choose constants."""
+    """One published latency. ``fitted``: see ``GROUPS``."""
 
     model: str
     input: int
@@ -67,7 +69,7 @@ class Row:
     ms: float
     kind: str
     source: str
-    fitted: bool
+    fitted: str
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def rows(file: Path = Path(__file__).parent / "published/npu.csv") -> Iterator[R
         for raw in csv.DictReader(lines):
             yield Row(
                 **{key: raw[key] for key in ("model", "dtype", "board", "stack", "kind", "source")},
-                input=int(raw["input"]), ms=float(raw["ms"]), fitted=raw["fitted"] == "yes",
+                input=int(raw["input"]), ms=float(raw["ms"]), fitted=raw["fitted"],
             )  # fmt: skip
 
 
@@ -143,10 +145,12 @@ def _borders(main: Subgraph, npu: NpuCost, run: list[Op]) -> Iterator[Cost]:
 
 
 def _judge(graph: Graph, op: Op, board: str, stack: str) -> Judged | None:
-    """The best verdict that is no refusal."""
-    soc = _board(board).stacks[stack].soc
-    found = [v for v in verdicts(graph, op, _backend(board, stack), soc) if v.status != "refused"]
-    return next(iter(found), None)
+    """The first verdict that is no refusal. What only a newer version than the board's takes is left to the CPU."""
+    table, soc = _backend(board, stack), _board(board).stacks[stack].soc
+    for found in verdicts(graph, op, table, soc):
+        if found.status == "supported" or (found.status == "unknown" and found.sdk_version == table.sdk_version):
+            return found
+    return None
 
 
 @cache
@@ -195,16 +199,15 @@ def main() -> None:
                 f"{row.board:9} {row.stack:14} {row.model:27} {row.input:3} {row.dtype:5} {row.ms:8.2f} ms  predicted"
                 f" {result.ms:8.2f} ({result.low:.2f} to {result.high:.2f}) {result.error:+5.0%},"
                 f" CPU {cpu_ms(row):7.2f} {f'{result.left} ops on the CPU' if result.left else ''}"
-                f" {'' if result.is_inside else 'OUTSIDE'} {'fitted' if row.fitted else ''}"
+                f" {'' if result.is_inside else 'OUTSIDE'} {GROUPS[row.fitted]}"
             )
     for place in dict.fromkeys((result.row.stack, result.row.board) for result in results):
-        for fitted in (True, False):
-            those = [r for r in results if (r.row.stack, r.row.board) == place and r.row.fitted is fitted]
+        for word, name in GROUPS.items():
+            those = [r for r in results if (r.row.stack, r.row.board) == place and r.row.fitted == word]
             if those:
-                print(f"{' '.join(place):22} {'fitted' if fitted else 'unfitted':9} {summary(those)}")
-    for fitted in (True, False):
-        those = [result for result in results if result.row.fitted is fitted]
-        print(f"{'all':22} {'fitted' if fitted else 'unfitted':9} {summary(those)}")
+                print(f"{' '.join(place):22} {name:9} {summary(those)}")
+    for word, name in GROUPS.items():
+        print(f"{'all':22} {name:9} {summary(r for r in results if r.row.fitted == word)}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -16,7 +17,9 @@ from edgedeploy_profiles import load_board, load_core, load_kernel_costs
 from edgedeploy_profiles.schema import Board, Core, Quantity, Ram, Rate
 
 RESULTS = [published.predict(row) for row in published.rows()]
-UNFITTED = [result for result in RESULTS if not result.row.fitted]
+CONTESTED = [result for result in RESULTS if (result.row.board, result.row.dtype) == ("rk3588", "uint8")]
+"""Five times slower than other cores of the kind, for reasons that are not known: only the intervals hold them."""
+UNFITTED = [result for result in RESULTS if result.row.fitted == "no" and result not in CONTESTED]
 
 
 def one_op(code: str, shapes: Sequence[tuple[int, ...]], out: tuple[int, ...], dtype: str = "int8") -> tuple[Graph, Op]:
@@ -148,7 +151,15 @@ def test_no_rate_is_above_what_the_pipes_can_do(name: str) -> None:
 
 
 def test_no_rate_was_chosen_by_a_latency_of_an_unfitted_model() -> None:
-    assert not {r.row.model for r in RESULTS if r.row.fitted} & {r.row.model for r in UNFITTED}
+    assert not {r.row.model for r in RESULTS if r.row.fitted == "yes"} & {r.row.model for r in UNFITTED}
+
+
+def test_intervals_hold_what_is_contested() -> None:
+    assert len(CONTESTED) == 3
+    for result in CONTESTED:
+        assert result.is_inside
+        on_a76 = dataclasses.replace(result.row, cluster="big", threads=4)
+        assert published.predict(on_a76).ms.high >= result.row.ms
 
 
 def test_published_latencies_of_unfitted_models_lie_in_the_intervals() -> None:
@@ -170,7 +181,7 @@ def test_intervals_are_narrow_enough_to_say_something() -> None:
 )
 def test_every_source_has_fitted_and_unfitted_rows(source: str, column: str) -> None:
     rows = [result.row for result in RESULTS if source in result.row.source and result.row.board == column]
-    assert {row.fitted for row in rows} == {True, False}
+    assert {row.fitted for row in rows} >= {"yes", "no"}
 
 
 @pytest.mark.parametrize(

@@ -340,13 +340,14 @@ RESULTS = [published.predict(row) for row in published.rows()]
 
 @pytest.mark.parametrize("place", sorted({(r.row.board, r.row.stack) for r in RESULTS}))
 def test_constants_give_the_latencies_they_were_chosen_for(place: tuple[str, str]) -> None:
-    own = [r for r in RESULTS if (r.row.board, r.row.stack) == place and r.row.fitted]
+    own = [r for r in RESULTS if (r.row.board, r.row.stack) == place and r.row.fitted == "yes"]
     assert statistics.median(abs(r.error) for r in own) < 0.2
     assert all(r.is_inside for r in own)
 
 
 def test_published_latencies_lie_inside_the_intervals() -> None:
-    others = [r for r in RESULTS if not r.row.fitted]
+    others = [r for r in RESULTS if r.row.fitted == "no"]
+    assert all(r.is_inside for r in RESULTS if r.row.fitted == "bounds")
     assert sum(r.is_inside for r in others) >= 0.85 * len(others)
     assert statistics.median(abs(r.error) for r in others) < 0.25
     assert statistics.median(r.high / r.low for r in RESULTS) < 8
@@ -354,10 +355,11 @@ def test_published_latencies_lie_inside_the_intervals() -> None:
 
 def test_known_reversals() -> None:
     """NXP's model zoo: wav2letter 203 ms and DeepLabV3 447 ms on the CPU, keywords 0.38 ms; OpenCV's: MobileNetV2 with
-    weights per channel 47 ms on the CPU of a Khadas VIM3; google-coral/edgetpu #89: two layers 14 us on the CPU."""
+    weights per channel 47 ms on the CPU of a Khadas VIM3; google-coral/edgetpu #89: two layers 14 us on the CPU. NXP's
+    again: keywords 0.32 ms on the two cores of an i.MX 93."""
     slower = {
         ("wav2letter", "imx8mp"): 203, ("deeplab_v3_mobilenet_v2_0.5", "imx8mp"): 447, ("mobilenet_v2", "a311d"): 47,
-        ("mnist_mlp", "coral-dev"): 0.014,
+        ("mnist_mlp", "coral-dev"): 0.014, ("ds_cnn_kws", "imx93"): 0.321,
     }  # fmt: skip
     faster = {("ds_cnn_kws", "imx8mp"): 0.38, ("resnet50", "imx8mp"): 259, ("mobilenet_v2", "imx8mp"): 44}
     ms = {(r.row.model, r.row.board): r.ms for r in RESULTS if r.row.dtype == "int8" or r.row.board == "coral-dev"}

@@ -154,7 +154,7 @@ def test_a_stock_delegate_that_would_stop_is_no_baseline() -> None:
     """Cut by an op in between, the ADD is claimed without its convolution."""
     net = Net("uint8")
     image = net.input()
-    other = net.op("TANH", net.conv(image))
+    other = net.conv(net.op("TANH", net.conv(image)))
     b = net.conv(net.conv(image))
     found = plan(net.graph(net.conv(net.op("ADD", b, other))), "teflon-rocket")
     assert found.baselines.stock_delegate is None

@@ -67,6 +67,22 @@ def test_requirements_may_be_for_some_kernels_only() -> None:
     assert statuses(table(rule("RELU", kernel="cpu_lane"), every_op=(limit,))) == [("cpu_lane", "refused")]
 
 
+def test_requirements_may_be_for_some_ops_only() -> None:
+    limit = Requirement(require={"max_rank": 3}, source="doc", ops=("TANH",))
+    others = Requirement(require={"max_rank": 3}, source="doc", except_ops=("RELU",))
+    for row, refused in ((limit, "TANH"), (others, "TANH")):
+        backend = table(rule("RELU"), rule("TANH"), every_op=(row,))
+        found = {code: verdicts(*unary(IMAGE, code), backend, "rk3588")[0].status for code in ("RELU", "TANH")}
+        assert found == {"RELU": "supported", "TANH": "supported", refused: "refused"}
+
+
+def test_a_requirement_of_another_version_names_both() -> None:
+    older = Requirement(require={"max_rank": 3}, source="doc", otherwise="unknown", sdk_version="1.9")
+    [judged] = verdicts(*unary(IMAGE), table(rule("RELU"), every_op=(older,)), "rk3588")
+    assert (judged.status, judged.sdk_version) == ("unknown", "1.9")
+    assert judged.reason == "input 0 has rank 4; RKNN 1.9 needs tensors of rank 3 at most, 2.3.2 does not"
+
+
 def test_rows_of_other_chips_do_not_count() -> None:
     assert verdicts(*unary(IMAGE), table(rule("RELU", socs=("rk3566",))), "rk3588")[0].rule == "no_rule"
 

@@ -312,6 +312,15 @@ BOUNDARIES = [
     Boundary(
         "linear_host", True, summed("y", "x"), summed("y", "x", fused="RELU6"), "input 0 is made with a fused RELU6"
     ),
+    Boundary("addend_from", ["RELU"], summed("y", "x"), add((4,), (4,), (4,)), "no op makes input 1"),
+    Boundary(
+        "permuted_area", {"perms": [[0, 1, 3, 2]], "below": 64}, transpose((7, 9), 1, 0), transpose((8, 8), 1, 0),
+        "permutation [0, 1, 3, 2] with H*W = 64",
+    ),
+    Boundary(
+        "permuted_area", {"perms": [[0, 1, 3, 2]], "below": 64}, transpose((1, 8, 8, 4), 0, 3, 1, 2),
+        transpose((1, 9, 8, 4), 0, 2, 1, 3), "permutation [0, 1, 3, 2] with H*W = 72",
+    ),
     Boundary("unit_strides", True, slices(1, 1), slices(1, 2), "strides [1, 2]"),
     Boundary("upscale", [2, 8], resize(4, 32), resize(4, 36), "4x4 to 36x36"),
     Boundary("upscale", [2, 8], resize(1, 99), resize(4, 10), "4x4 to 10x10"),

@@ -207,6 +207,12 @@ ON_ROCKET = [
         "activation, which would come before the sum",
         "linear_host",
     ),
+    Told(
+        binary("ADD", IMAGE, IMAGE),
+        "no op makes input 1; unknown whether Mesa rocket takes that",
+        "addend_from",
+        "unknown",
+    ),
     Told(unary(IMAGE, "MAX_POOL_2D"), "the driver only runs convolutions and sums inside them", "refusal"),
     Told(unary(IMAGE, "SOFTMAX"), "the Mesa rocket 25.3 table has no row for SOFTMAX", NO_RULE),
 ]

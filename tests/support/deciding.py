@@ -49,7 +49,7 @@ def _decider(alone: Backend, socs: Sequence[str], made: Made) -> str:
 
 
 def _breaks(table: Backend, row: Requirement, name: str, made: Made) -> bool:
-    free = tuple(replace(rule, require={}, socs=()) for rule in table.rules)
+    free = tuple(replace(rule, require={}, socs=(), evidence="table") for rule in table.rules)
     only = replace(table, rules=free, refusals=(), every_op=(row,))
     found = verdicts(*made, only, (*row.socs, *table.socs)[0])
     return any((j.rule, j.status) == (name, row.otherwise) for j in found)

@@ -32,6 +32,14 @@ def deconv(stride: int = 2, kernel: int = 3, image: T = IMAGE, filters: T | None
     return single_op("TRANSPOSE_CONV", [ints(1, *out, 6), filters, image], [T((1, *out, 6))], **options)
 
 
+def most(shape: tuple[int, ...], *axes: int) -> Made:
+    return single_op("REDUCE_MAX", [T(shape), ints(*axes)], [T((1, shape[-1]))])
+
+
+MOST = [((7, 7, 4), (1, 2)), ((8, 7, 4), (1, 2)), ((7, 7, 4), (1, 3)), ((4,), (0,))]
+"""Shapes without the batch, and what is reduced: within the limits of a global pool, and outside each."""
+
+
 def pool(code: str, kernel: int, padding: str = "VALID", image: T = IMAGE, stride: int = 1) -> Made:
     height, width = (size if padding == "SAME" else size + 1 - kernel for size in image.shape[1:3])
     out = T((1, -(-height // stride), -(-width // stride), image.shape[3]))
@@ -135,9 +143,11 @@ CASES: list[Made] = [
     single_op("MAX_POOL_2D", [T((8, 4))], [T((8, 4))], filter_height=2, filter_width=2),
     single_op("AVERAGE_POOL_2D", [T((8, 4))], [T((8, 4))], filter_height=2, filter_width=2),
     mean((1, 7, 7, 4), 1, 2), mean((1, 8, 7, 4), 1, 2), mean((1, 7, 7, 4), 1, 3), mean((7, 4), 0),
+    mean((1, 7, 7, 8193), 1, 2), *(most((1, *sides), *axes) for sides, axes in MOST),
     # moving data
     transpose((16, 4), 1, 0), transpose((15, 4), 1, 0), transpose((1, 8, 8, 4), 0, 1, 2, 3),
     single_op("TRANSPOSE", [T((2, 3)), T((2,), "int32")], [T((3, 2))]),
+    transpose((64, 64), 1, 0), transpose((512, 256), 1, 0),
     split(FLOAT), split(IMAGE), split_v(FLOAT), split_v(IMAGE),
     with_parameters("SLICE", IMAGE, ints(0, 0, 0, 0), ints(1, 8, 8, 4)),
     with_parameters("SLICE", IMAGE, T((4,), "int32"), ints(1, 8, 8, 4)),

@@ -95,7 +95,7 @@ def _tensor(made: Made, position: int) -> Tensor:
 
 
 _ANY = Backend(
-    schema="edgedeploy.backend/1", name="any", title="Any", sdk_version="", sources={}, delegate="", library="",
+    schema="edgedeploy.backend/1", name="any", title="Any", sdk_version="", sources={}, delegate="any", library="",
     cost_model="", kernels=("npu",), layouts={}, socs=("any",), rules=(),
 )  # fmt: skip
 

@@ -112,7 +112,8 @@ def _every_op(table: Backend) -> str:
 
 
 def _where(row: Requirement) -> str:
-    return _words((*row.kernels, *row.socs))
+    others = (f"all but {op}" for op in row.except_ops)
+    return _words(filter(None, (*row.kernels, *row.socs, *row.ops, *others, row.sdk_version)))
 
 
 def _ops(table: Backend) -> str:

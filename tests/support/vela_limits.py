@@ -185,6 +185,9 @@ def _matrices() -> Iterator[VelaCase]:
     yield dense("computed, 65537 deep", depth=_LONG, weights=data(6, _LONG))
     yield dense("computed, 65537 outputs", depth=2, outputs=_LONG, weights=data(_LONG, 2))
     yield dense("computed uint8", dtype="uint8", weights=data(6, 16, dtype="uint8"))
+    cube = dense("to rank 3")
+    cube = cube._replace(inputs=[data(1, 2, 16), *cube.inputs[1:]], outputs=[data(1, 2, 6)])
+    yield cube._replace(options={"keep_num_dims": True})
     yield dense("no matrix", weights=const(6, 2, 8))
     yield dense("largest weights", depth=65536, outputs=1, weights=T((1, 65536), "int8", (127,) * 65536))
     yield dense("too large weights", depth=65536, outputs=1, weights=T((1, 65536), "int8", (-128,) * 65536))
@@ -248,6 +251,7 @@ def _elementwise() -> Iterator[VelaCase]:
     yield unary("uint8 to int8, slopes", "PRELU", "uint8", "int8", IMAGE, const(4, dtype="uint8"))
     yield unary("of no elements", "RELU", "int8", "", (1, 0, 8, 4))
     yield unary("of a scalar", "RELU", "int8", "", ())
+    yield binary("plain", "SQUARED_DIFFERENCE", data(*IMAGE), data(*IMAGE), IMAGE)
     for code in ("ADD", "MUL", "MAXIMUM"):
         yield binary("constant scalar", code, data(*IMAGE), T((), "int8", (3,)), IMAGE)
         yield binary("computed scalar", code, data(*IMAGE), data(), IMAGE)
@@ -300,6 +304,7 @@ def _moving() -> Iterator[VelaCase]:
     yield strided("backwards", (0, 7, 0, 0), (1, -9, 8, 4), (1, -1, 1, 1), IMAGE)
     yield strided("after an ellipsis", (0, 0, 0), (0, 8, 4), (1, 2, 1), (1, 8, 4, 4), ellipsis_mask=1)
     yield strided("depth after an ellipsis", (0, 0), (0, 4), (1, 2), (1, 8, 8, 2), ellipsis_mask=1)
+    yield strided("whole after an ellipsis", (0, 0, 0), (0, 8, 4), (1, 1, 1), IMAGE, ellipsis_mask=1)
     yield strided("one row", (0, 1, 0, 0), (1, 2, 8, 4), (1, 1, 1, 1), (1, 8, 4), shrink_axis_mask=2)
     for computed in (False, True):
         start = T((4,), "int32") if computed else ints(0, 1, 1, 0)
@@ -315,6 +320,13 @@ def _moving() -> Iterator[VelaCase]:
     for axis in (0, -4, None):
         along = T((), "int32", None if axis is None else (axis,))
         yield VelaCase(f"SPLIT along {axis}", "SPLIT", [along, data(2, 8, 8, 4)], [data(*IMAGE)] * 2, {"num_splits": 2})
+    yield VelaCase("EXPAND_DIMS of an image", "EXPAND_DIMS", [data(8, 8, 4), ints(0)], [data(*IMAGE)], {})
+    joined = [data(*IMAGE)] * 2
+    yield VelaCase("CONCATENATION of images", "CONCATENATION", joined, [data(1, 8, 8, 8)], {"axis": 3})
+    for sides in ((0, 0, 1, 1, 1, 1, 0, 0), (0, 0, 0, 0, 0, 0, 1, 1)):
+        yield pad(f"by {sides}", "PAD", *sides)
+    yield transpose((1, 8, 6, 4), 0, 2, 1, 3)
+    yield transpose((1, 1, 6, 4), 0, 1, 3, 2)
     yield VelaCase("PACK", "PACK", [data(8, 4)] * 2, [data(2, 8, 4)], {"values_count": 2, "axis": 0})
     yield VelaCase("UNPACK", "UNPACK", [data(2, 8, 4)], [data(8, 4)] * 2, {"num": 2, "axis": 0})
     yield VelaCase("REVERSE_V2", "REVERSE_V2", [data(*IMAGE), ints(1)], [data(*IMAGE)], {})
