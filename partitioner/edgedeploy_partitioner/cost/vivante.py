@@ -11,7 +11,7 @@ from edgedeploy_partitioner.cost.ranges import ZERO, Cost, Range, gb_s_us, roofl
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
 
 _TENSOR_PROCESSOR = frozenset({
-    "FULLY_CONNECTED", "ADD", "SUB", "RELU", "RELU6", "RELU_N1_TO_1", "LOGISTIC", "TANH", "ELU", "LEAKY_RELU", "PRELU",
+    "ADD", "SUB", "RELU", "RELU6", "RELU_N1_TO_1", "LOGISTIC", "TANH", "ELU", "LEAKY_RELU", "PRELU",
     "HARD_SWISH", "GELU", "ABS", "CONCATENATION", "SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "PACK", "UNPACK", "PAD",
     "TRANSPOSE", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND", "MAX_POOL_2D",
     "AVERAGE_POOL_2D", "MEAN", "QUANTIZE", "RESIZE_NEAREST_NEIGHBOR", *VIEWS,
@@ -34,7 +34,9 @@ class VivanteCost(ArrayCost):
     """
 
     def compute_us(self, site: Site) -> Range:
-        if site.macs and site.op.code != "FULLY_CONNECTED":
+        if site.op.code == "FULLY_CONNECTED" and not site.is_float:  # streamed, and never faster than the NN cores
+            return super().compute_us(site)
+        if site.macs:
             if not self._in_nn_cores(site):
                 return Range.exact(site.macs).over(self._shader_macs_per_us())
             return super().compute_us(site).over(self._quantised(site))
