@@ -113,6 +113,12 @@ def lifetimes(graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], t
     )
 
 
+def owners(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> Mapping[int, int]:
+    """Results that are written over another tensor -> the tensor that owns the memory, which lives as long as either
+    is read. The same for every order of ``nodes``."""
+    return _sharing(subgraph, _with_borders(subgraph, nodes))
+
+
 def sure_bytes(subgraph: Subgraph) -> Mapping[int, int]:
     """What each computed tensor takes of the arena while it lives and is no delegate's, whoever runs the ops: a lower
     bound, for a result that may be written over an input counts nothing."""
