@@ -3,19 +3,22 @@
 
     python -m edgedeploy_agent.trial MODEL [--xnnpack off] [--resize 0=1,64,64,3] [--deadline-s 30] [--memory-bytes N]
 
-Prints one JSON line on stdout. What the runtime logs goes to stderr, with a line ``trial: STAGE`` before each stage,
-so that whoever reads it knows how far a process came that did not live to tell.
+With ``--digests N`` it invokes the model, and each of its signatures, N times and hashes every output; ``--arenas``
+measures the arenas after the run. Prints one JSON line on stdout. What the runtime logs goes to stderr, with a line
+``trial: STAGE`` before each stage, so that whoever reads it knows how far a process came that did not live to tell.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import resource
 import signal
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -58,9 +61,18 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         interpreter.allocate_tensors()
         result["xnnpack_partitions"] = _xnnpack_partitions(interpreter)
         begin("invoke")
-        _feed(interpreter)
-        interpreter.invoke()
+        random = np.random.default_rng(_SEED)
+        for _ in range(options.digests or 1):
+            _feed(interpreter, random)
+            interpreter.invoke()
+            if options.digests:
+                outputs = [interpreter.get_tensor(t["index"]) for t in interpreter.get_output_details()]
+                result.setdefault("digests", []).append(_digest(outputs))
+        if options.digests:
+            result["digests"] += _of_signatures(interpreter, random, options.digests)
         result["outputs"] = [_shown(t) for t in interpreter.get_output_details()]
+        if options.arenas:
+            result["arena_bytes"] = _arenas(interpreter)
         if options.tensors:
             result["tensors"] = {int(t["index"]): t["shape"].tolist() for t in interpreter.get_tensor_details()}
         begin("done")
@@ -78,6 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--resize", type=_resize, action="append", default=[], metavar="POSITION=N,H,W,C")
     parser.add_argument("--tensors", action="store_true", help="report the shape of every tensor after the run")
+    parser.add_argument("--digests", type=int, metavar="N", help="hash the outputs of N runs on different inputs")
+    parser.add_argument("--arenas", action="store_true", help="measure the arena of each subgraph after the run")
     parser.add_argument("--deadline-s", type=int, help="kill itself after this time, whatever the runtime does")
     parser.add_argument("--memory-bytes", type=int, help="what the model may map beyond what the runtime has")
     return parser
@@ -138,12 +152,44 @@ def _xnnpack_partitions(interpreter: Any) -> int | None:
     return None if ops is None else sum(op["op_name"] in ("DELEGATE", "TfLiteXNNPackDelegate") for op in ops())
 
 
-def _feed(interpreter: Any) -> None:
+def _feed(interpreter: Any, random: np.random.Generator) -> None:
     """Give every input a sample; one of a type that NumPy cannot hand over (4 bits, a resource) stays as it is."""
-    random = np.random.default_rng(_SEED)
     for tensor in interpreter.get_input_details():
         with contextlib.suppress(TypeError, ValueError):
             interpreter.set_tensor(tensor["index"], sample(random, tensor["dtype"], tuple(tensor["shape"])))
+
+
+def _of_signatures(interpreter: Any, random: np.random.Generator, times: int) -> list[str]:
+    """The digests of every signature's outputs, in the order of the keys and names."""
+    found = []
+    for key in sorted(interpreter.get_signature_list()):
+        runner = interpreter.get_signature_runner(key)
+        wanted = sorted(runner.get_input_details().items())
+        for _ in range(times):
+            outputs = runner(**{name: sample(random, t["dtype"], tuple(t["shape"])) for name, t in wanted})
+            found.append(_digest(value for _, value in sorted(outputs.items())))
+    return found
+
+
+def _arenas(interpreter: Any) -> list[int] | None:
+    """How far the tensors in the arena of each subgraph reach; None where the runtime cannot be looked into."""
+    from edgedeploy_agent.inspector import executed_plans
+
+    try:
+        plans = executed_plans(interpreter)
+    except RuntimeError:
+        return None
+    held = [[t for t in p.tensors if t.allocation == "arena_rw" and t.address and t.bytes] for p in plans]
+    return [max(t.address + t.bytes for t in ts) - min(t.address for t in ts) if ts else 0 for ts in held]
+
+
+def _digest(outputs: Iterable[Any]) -> str:
+    """The hash of some outputs: types, shapes and every bit; texts by their bytes."""
+    found = hashlib.sha256()
+    for value in map(np.asarray, outputs):
+        found.update(f"{value.dtype} {value.shape} ".encode())
+        found.update(repr(value.tolist()).encode() if value.dtype.hasobject else np.ascontiguousarray(value).tobytes())
+    return found.hexdigest()
 
 
 def sample(random: np.random.Generator, dtype: Any, shape: tuple[int, ...]) -> Any:

@@ -37,6 +37,10 @@ class Trial:
     runtime: str = ""
     xnnpack_partitions: int | None = None
     outputs: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
+    digests: tuple[str, ...] = ()
+    arena_bytes: tuple[int, ...] | None = None
+    """``digests`` are hashes of the outputs and ``arena_bytes`` the subgraphs' arenas as measured, where they were
+    asked for."""
 
     @property
     def ok(self) -> bool:
@@ -47,17 +51,23 @@ def try_model(
     path: str | os.PathLike[str],
     *,
     xnnpack: bool = True,
+    threads: int = 1,
+    digests: int = 0,
+    arenas: bool = False,
     deadline_s: float = DEADLINE_S,
     memory_bytes: int = MEMORY_BYTES,
 ) -> Trial:
     """Load, allocate and run the model once in a child with a deadline and a memory limit.
 
+    With ``digests`` it runs that often, and each signature too, always on the same inputs, and the outputs are hashed;
+    with ``arenas`` the arenas are measured.
     Nothing of the child survives this call, and nothing it does is an exception here.
     """
     command = [
         sys.executable, "-P", "-m", "edgedeploy_agent.trial", os.fspath(os.path.abspath(path)),
         "--xnnpack", "default" if xnnpack else "off", "--memory-bytes", str(memory_bytes),
-        "--deadline-s", str(math.ceil(deadline_s) + 5),
+        "--deadline-s", str(math.ceil(deadline_s) + 5), "--threads", str(threads), "--digests", str(digests),
+        *(["--arenas"] if arenas else []),
     ]  # fmt: skip
     with tempfile.TemporaryFile() as log:
         answer, code = _run(command, log, deadline_s)
@@ -115,7 +125,16 @@ def _answered(result: dict[str, Any], memory_bytes: int) -> Trial:
     error, stage = result["error"], result["stage"]
     if error is None:
         outputs = tuple((o["name"], o["dtype"], tuple(o["shape"])) for o in result["outputs"])
-        return Trial("ran", stage, "", runtime, result["xnnpack_partitions"], outputs)
+        arenas = result.get("arena_bytes")
+        return Trial(
+            outcome="ran",
+            stage=stage,
+            runtime=runtime,
+            xnnpack_partitions=result["xnnpack_partitions"],
+            outputs=outputs,
+            digests=tuple(result.get("digests", ())),
+            arena_bytes=None if arenas is None else tuple(arenas),
+        )
     if any(word in error.lower() for word in _OUT_OF_MEMORY):
         return Trial("out-of-memory", stage, f"needs more than {memory_bytes} bytes: {error}", runtime)
     outcome: Outcome = "refused" if runtime else "no-runtime"

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model with its ops in another order: found, written beside its place, run against the old one, put in place."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from edgedeploy.text import printable, size
+from edgedeploy.trial import Trial, try_model
+from edgedeploy_partitioner.errors import InputError, NotDeployable
+from edgedeploy_partitioner.memory.reordering import Reordering
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.reorder import with_order_written
+from edgedeploy_profiles.schema import Runtime
+
+SCHEMA = "edgedeploy.reorder/1"
+RUNS = 3
+"""Runs of each entry point, on different inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Both models gave the same bits. The arenas are as measured, those of all changed subgraphs together; None where
+    the runtime does not show them: it frees those of control flow after use."""
+
+    runtime: str
+    runs: int
+    arena_bytes: int | None
+    new_arena_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    path: Path
+    sha256: str
+    bytes: int
+    proof: Proof
+
+
+def check_free(out: Path, *, overwrite: bool) -> None:
+    """Raise :class:`InputError` if a file cannot be put at ``out``, before any work is done."""
+    shown = printable(str(out))
+    if not out.parent.is_dir():
+        raise InputError(f"-o {shown}: there is no folder {printable(str(out.parent))}")
+    if out.is_dir() or (out.exists() and not out.is_file()):
+        raise InputError(f"-o {shown}: it exists and is not a file")
+    if out.exists() and not overwrite:
+        raise InputError(f"-o {shown}: a file is there; --overwrite replaces it")
+
+
+def write_reordered(model: Path, graph: Graph, found: Reordering, out: Path, *, xnnpack: bool, threads: int) -> Written:
+    """Write the file in the new order to ``out``, whole or not at all, after both models gave the same bits.
+
+    Raises :class:`NotDeployable` where they differ or do not run, or the measured arena is not smaller;
+    :class:`InputError` where the file cannot be written.
+    """
+    data = with_order_written(graph.source, graph, found.orders)
+    try:
+        descriptor, beside = tempfile.mkstemp(prefix=f".{out.name[:40]}.", suffix=".tflite", dir=out.parent)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            proof = _proof(model, Path(beside), found, xnnpack=xnnpack, threads=threads)
+            os.chmod(beside, 0o666 & ~_umask())
+            os.replace(beside, out)
+        finally:
+            Path(beside).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"-o {out}: {(error.strerror or str(error)).lower()}") from None
+    return Written(out, hashlib.sha256(data).hexdigest(), len(data), proof)
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _proof(old: Path, new: Path, found: Reordering, *, xnnpack: bool, threads: int) -> Proof:
+    def ran(path: Path, *, digests: int = 0, arenas: bool = False) -> Trial:
+        trial = try_model(path, xnnpack=xnnpack, threads=threads, digests=digests, arenas=arenas)
+        if trial.outcome == "no-runtime":
+            raise NotDeployable("no file written: the outputs cannot be compared, there is no TFLite runtime here")
+        if not trial.ok:
+            which = "as it is" if path == old else "re-ordered"
+            where = f"{trial.outcome} at {trial.stage}" + (f" in {trial.runtime}" if trial.runtime else "")
+            raise NotDeployable(f"no file written: the model {which} does not run: {where}: {trial.message}")
+        return trial
+
+    first, second = ran(old, digests=RUNS), ran(new, digests=RUNS)
+    if first.digests != second.digests:
+        if ran(old, digests=RUNS).digests != first.digests:
+            raise NotDeployable("no file written: the model's own outputs differ from run to run on the same inputs")
+        raise NotDeployable(f"no file written: the re-ordered model gives other outputs in {second.runtime}")
+    before, after = (_measured(ran(path, arenas=True), found) for path in (old, new))
+    if before is None or after is None:
+        if not all(each.is_exact for each in found.subgraphs if each.is_changed):
+            raise NotDeployable("no file written: the arena is not predicted exactly and cannot be measured here")
+    elif after >= before:
+        sizes = f"{size(before)} before, {size(after)} after"
+        raise NotDeployable(f"no file written: the arena does not shrink in {second.runtime}: {sizes}")
+    return Proof(first.runtime, RUNS, before, after)
+
+
+def _measured(trial: Trial, found: Reordering) -> int | None:
+    """The arenas of the changed subgraphs together; None if one of them is not there any more."""
+    changed = [(trial.arena_bytes or ())[i : i + 1] for i in found.orders]
+    return sum(size for (size,) in changed) if all(map(any, changed)) else None
+
+
+# --- what is said of it ---
+
+
+def as_json(
+    name: str, graph: Graph, runtime: Runtime, found: Reordering, written: Written | None, xnnpack: bool, threads: int
+) -> Mapping[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "model": {"name": name, "sha256": graph.sha256, "bytes": graph.size},
+        "runtime": {"name": runtime.name, "version": runtime.version, "xnnpack": xnnpack, "threads": threads},
+        "entries": [asdict(entry) for entry in found.entries],
+        "subgraphs": [asdict(each) for each in found.subgraphs],
+        "written": None
+        if written is None
+        else {"path": str(written.path), "sha256": written.sha256, "bytes": written.bytes},
+        "proof": None if written is None else asdict(written.proof),
+    }
+
+
+def as_text(
+    name: str, runtime: Runtime, found: Reordering, written: Written | None, xnnpack: bool, threads: int
+) -> str:
+    how = f"{runtime.name} {runtime.version} {'with' if xnnpack else 'without'} XNNPACK, {_threads(threads)}"
+    lines = [f"{printable(name)}, {how}"]
+    several = len(found.subgraphs) > 1
+    for entry in found.entries:
+        where = f"subgraph {entry.subgraph} with what it runs: " if several else ""
+        lines.append(f"{where}arena {_change(entry.arena_bytes, entry.new_arena_bytes)}")
+    for each in found.subgraphs:
+        where = f"subgraph {each.subgraph}: {_change(each.arena_bytes, each.new_arena_bytes)}; " if several else ""
+        kind = "" if each.is_exact else "; not exact: an op's scratch memory or size is not known beforehand"
+        lines.append(f"{where}{_bound(each.new_arena_bytes, each.bound_bytes)}{kind}")
+    if written is None:
+        lines.append("nothing to gain: no file written")
+    else:
+        changed = [each for each in found.subgraphs if each.is_changed]
+        moved = sum(new != old for each in changed for new, old in enumerate(each.order))
+        proof = written.proof
+        measured = "" if proof.arena_bytes is None else f", arena {_sizes(proof.arena_bytes, proof.new_arena_bytes)}"
+        lines.append(f"same outputs to the bit in {proof.runs} runs of {proof.runtime} on this machine{measured}")
+        lines.append(f"wrote {printable(str(written.path))}: {moved} of {sum(len(e.order) for e in changed)} ops moved")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _threads(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
+def _change(before: int, after: int) -> str:
+    if before == after:
+        return size(before)
+    return f"{_sizes(before, after)} ({100 * (before - after) / before:.1f} % less)"
+
+
+def _sizes(before: int | None, after: int | None) -> str:
+    return f"{size(before)} -> {size(after)}"
+
+
+def _bound(arena_bytes: int, bound_bytes: int) -> str:
+    if arena_bytes <= bound_bytes:
+        return "no order of the ops has a smaller one"
+    return f"no order of the ops has one below {size(bound_bytes)}"
