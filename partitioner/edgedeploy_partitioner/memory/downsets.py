@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
+from itertools import pairwise
 
 BEAM_STATES = 32
 BEAM_WORK = 4000
@@ -89,8 +90,7 @@ def _parts(before: Sequence[int]) -> Iterator[tuple[int, int]]:
         shared &= closed[start]
         if shared & (earlier := (1 << start) - 1) == earlier:
             cuts.append(start)
-    starts = [0, *reversed(cuts)] if before else []
-    yield from zip(starts, [*starts[1:], len(before)], strict=True)
+    yield from pairwise([0, *reversed(cuts), len(before)] if before else [])
 
 
 def _before_all(jobs: Jobs) -> int:

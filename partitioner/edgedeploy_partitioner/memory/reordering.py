@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena
 from edgedeploy_partitioner.memory.downsets import Jobs
@@ -63,14 +63,25 @@ class Reordering:
         return {a.subgraph: a.order for a in self.subgraphs if a.is_changed} if gains else {}
 
 
-def reordering(graph: Graph, runtime: Runtime, *, xnnpack: bool, threads: int = 1, states: int = STATES) -> Reordering:
-    """The best order found for each subgraph; none has a larger arena than it had."""
+def reordering(
+    graph: Graph,
+    runtime: Runtime,
+    *,
+    xnnpack: bool,
+    threads: int = 1,
+    states: int = STATES,
+    replays: int = MOST_REPLAYS,
+) -> Reordering:
+    """The best order found for each subgraph; none has a larger arena than it had.
+
+    ``states`` and ``replays`` bound the search for orders and for small arenas.
+    """
     executed = {
         sub.index: stock_nodes(graph, sub.index, runtime, xnnpack=xnnpack) for sub in graph.subgraphs
     }  # fmt: skip
     mains = sorted({0, *(s.subgraph for s in graph.signatures)}) if graph.subgraphs else []
     running = _running(graph, executed, mains)
-    found = {i: _arranged(graph, i, runtime, xnnpack, threads, states) for i in running}
+    found = {i: _Search(graph, i, runtime, xnnpack, threads).arranged(states, replays) for i in running}
     before = {i: a.arena_bytes for i, a in found.items()}
     after = {i: a.new_arena_bytes for i, a in found.items()}
     entries = (
@@ -96,35 +107,48 @@ def stock_nodes(graph: Graph, subgraph: int, runtime: Runtime, *, xnnpack: bool)
     )
 
 
-def _arranged(graph: Graph, index: int, runtime: Runtime, xnnpack: bool, threads: int, states: int) -> Arranged:
-    subgraph = graph.subgraphs[index]
-    nodes = stock_nodes(graph, index, runtime, xnnpack=xnnpack)
-    first = arena(graph, subgraph, nodes, threads)
-    before_bytes = _held(first)
-    as_is = tuple(range(len(subgraph.ops)))
-    best = lowest(graph, subgraph, nodes, threads, states=states, in_epochs=True)
-    bound = best.bound_bytes + first.persistent_bytes
-    is_exact = first.exact and not any(node.op is None and subgraph.folded.issuperset(node.members) for node in nodes)
+@dataclass(frozen=True, slots=True)
+class _Search:
+    graph: Graph
+    index: int
+    runtime: Runtime
+    xnnpack: bool
+    threads: int
 
-    def kept() -> Arranged:
-        return Arranged(index, as_is, first.bytes, first.bytes, best.bound_bytes, is_exact)
+    def arranged(self, states: int, replays: int) -> Arranged:
+        subgraph, nodes = self.graph.subgraphs[self.index], self._nodes(self.graph)
+        as_is = tuple(range(len(subgraph.ops)))
+        first = arena(self.graph, subgraph, nodes, self.threads)
+        best = lowest(self.graph, subgraph, nodes, self.threads, states=states, in_epochs=True)
+        unpacks_alone = any(node.op is None and subgraph.folded.issuperset(node.members) for node in nodes)
+        found = Arranged(
+            subgraph=self.index,
+            order=as_is,
+            arena_bytes=first.bytes,
+            new_arena_bytes=first.bytes,
+            bound_bytes=best.bound_bytes,
+            is_exact=first.exact and not unpacks_alone,
+        )
+        jobs = jobs_of(self.graph, subgraph, nodes, self.threads, in_epochs=True)
+        bound = best.bound_bytes + first.persistent_bytes
+        if jobs is None or _held(first) <= bound:
+            return found
 
-    jobs = jobs_of(graph, subgraph, nodes, threads, in_epochs=True)
-    if jobs is None or before_bytes <= bound:
-        return kept()
+        def replayed(order: Sequence[int]) -> int:
+            return _held(arena(self.graph, subgraph, [nodes[i] for i in order], self.threads))
 
-    def replayed(order: Sequence[int]) -> int:
-        return _held(arena(graph, subgraph, [nodes[i] for i in order], threads))
+        order = _smallest([tuple(range(len(nodes))), best.order], jobs, replayed, bound, replays)
+        file_order = tuple(op for i in order for op in sorted(nodes[i].members))
+        # Whatever was reckoned so far, what counts is the new file read as the runtime reads it.
+        new = with_order(self.graph, {self.index: file_order})
+        new_nodes = self._nodes(new)
+        second = arena(new, new.subgraphs[self.index], new_nodes, self.threads)
+        if _held(second) >= _held(first) or _partitions(new_nodes, file_order) != _partitions(nodes, as_is):
+            return found
+        return replace(found, order=file_order, new_arena_bytes=second.bytes)
 
-    order = _smallest([tuple(range(len(nodes))), best.order], jobs, replayed, bound)
-    file_order = tuple(op for i in order for op in sorted(nodes[i].members))
-    # Whatever was reckoned so far, what counts is the new file read as the runtime reads it.
-    new = with_order(graph, {index: file_order})
-    new_nodes = stock_nodes(new, index, runtime, xnnpack=xnnpack)
-    second = arena(new, new.subgraphs[index], new_nodes, threads)
-    if _held(second) >= before_bytes or _partitions(new_nodes, file_order) != _partitions(nodes, as_is):
-        return kept()
-    return Arranged(index, file_order, first.bytes, second.bytes, best.bound_bytes, is_exact)
+    def _nodes(self, graph: Graph) -> tuple[ExecutedNode, ...]:
+        return stock_nodes(graph, self.index, self.runtime, xnnpack=self.xnnpack)
 
 
 def _held(its: Arena) -> int:
@@ -137,7 +161,7 @@ def _partitions(nodes: Sequence[ExecutedNode], old: Sequence[int]) -> list[tuple
 
 
 def _smallest(
-    starts: Sequence[Sequence[int]], jobs: Jobs, replayed: Callable[[Sequence[int]], int], bound: int
+    starts: Sequence[Sequence[int]], jobs: Jobs, replayed: Callable[[Sequence[int]], int], bound: int, replays: int
 ) -> tuple[int, ...]:
     """The order with the smallest arena of ``starts`` and what is found by moving single nodes of the best of them.
 
@@ -146,7 +170,7 @@ def _smallest(
     size, order = min(((replayed(start), tuple(start)) for start in starts), key=lambda found: found[0])
     rng = random.Random(len(order))
     current, current_size = list(order), size
-    for _ in range(min(MOST_REPLAYS, NODES_REPLAYED // max(1, len(order)))):
+    for _ in range(min(replays, NODES_REPLAYED // max(1, len(order)))):
         if size <= bound:
             break
         moved = _moved(current, jobs, rng)
