@@ -14,7 +14,7 @@ from typing import Any
 from edgedeploy.text import printable, size
 from edgedeploy.trial import Trial, try_model
 from edgedeploy_partitioner.errors import InputError, NotDeployable
-from edgedeploy_partitioner.memory.reordering import Reordering
+from edgedeploy_partitioner.memory.reordering import Arranged, Reordering
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.reorder import with_order_written
 from edgedeploy_profiles.schema import Runtime
@@ -31,6 +31,8 @@ class Proof:
 
     runtime: str
     runs: int
+    different: int
+    """How many different outputs the runs gave: with only one, that they are equal says little."""
     arena_bytes: int | None
     new_arena_bytes: int | None
 
@@ -107,7 +109,7 @@ def _proof(old: Path, new: Path, found: Reordering, *, xnnpack: bool, threads: i
     elif after >= before:
         sizes = f"{size(before)} before, {size(after)} after"
         raise NotDeployable(f"no file written: the arena does not shrink in {second.runtime}: {sizes}")
-    return Proof(first.runtime, RUNS, before, after)
+    return Proof(first.runtime, len(first.digests), len({*first.digests}), before, after)
 
 
 def _measured(trial: Trial, found: Reordering) -> int | None:
@@ -147,7 +149,7 @@ def as_text(
     for each in found.subgraphs:
         where = f"subgraph {each.subgraph}: {_change(each.arena_bytes, each.new_arena_bytes)}; " if several else ""
         kind = "" if each.is_exact else "; not exact: an op's scratch memory or size is not known beforehand"
-        lines.append(f"{where}{_bound(each.new_arena_bytes, each.bound_bytes)}{kind}")
+        lines.append(f"{where}{_bound(each, xnnpack)}{kind}")
     if written is None:
         lines.append("nothing to gain: no file written")
     else:
@@ -156,6 +158,8 @@ def as_text(
         proof = written.proof
         measured = "" if proof.arena_bytes is None else f", arena {_sizes(proof.arena_bytes, proof.new_arena_bytes)}"
         lines.append(f"same outputs to the bit in {proof.runs} runs of {proof.runtime} on this machine{measured}")
+        if proof.different == 1:
+            lines.append("all runs gave the same outputs, whatever the inputs: that proves little")
         lines.append(f"wrote {printable(str(written.path))}: {moved} of {sum(len(e.order) for e in changed)} ops moved")
     return "".join(f"{line}\n" for line in lines)
 
@@ -174,7 +178,8 @@ def _sizes(before: int | None, after: int | None) -> str:
     return f"{size(before)} -> {size(after)}"
 
 
-def _bound(arena_bytes: int, bound_bytes: int) -> str:
-    if arena_bytes <= bound_bytes:
-        return "no order of the ops has a smaller one"
-    return f"no order of the ops has one below {size(bound_bytes)}"
+def _bound(each: Arranged, xnnpack: bool) -> str:
+    order = "no order that keeps XNNPACK's partitions" if xnnpack else "no order of the ops"
+    if each.new_arena_bytes <= each.bound_bytes:
+        return f"{order} has a smaller one"
+    return f"{order} has one below {size(each.bound_bytes)}"

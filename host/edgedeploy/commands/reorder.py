@@ -30,11 +30,11 @@ def command(
     as_json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> int:
-    """Write the model with its ops in an order that takes a smaller arena.
+    """Write the model in an op order that takes a smaller arena.
 
     Only where the stock runtime's own memory planner needs less for it, and after both models gave the same outputs to
-    the bit with the runtime of this machine, in child processes. Where there is nothing to gain no file is written,
-    and the exit code is 0 all the same.
+    the bit with the runtime of this machine, in child processes. Where there is nothing to gain no file is written;
+    the exit code is 0 all the same.
     """
     from edgedeploy import api, output, reorder
     from edgedeploy_partitioner.memory.reordering import reordering
