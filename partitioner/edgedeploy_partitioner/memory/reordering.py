@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena
 from edgedeploy_partitioner.memory.downsets import Jobs
-from edgedeploy_partitioner.memory.order import STATES, called_by, jobs_of, lowest
+from edgedeploy_partitioner.memory.order import called_by, jobs_of, lowest
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.reorder import with_order
 from edgedeploy_partitioner.runtime.census import xnnpack_claims
@@ -17,6 +17,7 @@ from edgedeploy_partitioner.runtime.replay import file_plan, replay
 from edgedeploy_partitioner.solver.problem import XNNPACK
 from edgedeploy_profiles.schema import Runtime
 
+MOST_STATES = 200_000
 MOST_REPLAYS = 400
 NODES_REPLAYED = 40_000
 """Replays of the planner times nodes, so that the time for large graphs stays bounded."""
@@ -69,7 +70,7 @@ def reordering(
     *,
     xnnpack: bool,
     threads: int = 1,
-    states: int = STATES,
+    states: int = MOST_STATES,
     replays: int = MOST_REPLAYS,
 ) -> Reordering:
     """The best order found for each subgraph; none has a larger arena than it had.
