@@ -179,6 +179,8 @@ def _sizes(before: int | None, after: int | None) -> str:
 
 
 def _bound(each: Arranged, xnnpack: bool) -> str:
+    if len(each.order) < 2:
+        return "there is no other order"
     order = "no order that keeps XNNPACK's partitions" if xnnpack else "no order of the ops"
     if each.new_arena_bytes <= each.bound_bytes:
         return f"{order} has a smaller one"

@@ -285,6 +285,14 @@ def test_a_file_that_reads_before_it_writes_is_left_alone() -> None:
     assert found.live_bytes == max(arena_in(wrong, nodes, found.order).live_bytes)
 
 
+def test_a_model_without_ops_is_left_alone() -> None:
+    model = Model()
+    g = model.subgraph()
+    g.outputs(g.input((1, 8)))
+    found = reordering(read_bytes(model.build()), RUNTIME, xnnpack=True)
+    assert not found.orders
+
+
 def test_what_control_flow_runs_counts_while_it_runs() -> None:
     for name in ("lstm_kws.fp32", "unet_128.int8"):
         graph = read_model(EXAMPLES / f"{name}.tflite")

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena
+from edgedeploy_partitioner.memory.arena import ExecutedNode, arena
 from edgedeploy_partitioner.memory.downsets import Jobs
 from edgedeploy_partitioner.memory.order import called_by, jobs_of, lowest
 from edgedeploy_partitioner.model.graph import Graph
@@ -77,10 +77,8 @@ def reordering(
 
     ``states`` and ``replays`` bound the search for orders and for small arenas.
     """
-    executed = {
-        sub.index: stock_nodes(graph, sub.index, runtime, xnnpack=xnnpack) for sub in graph.subgraphs
-    }  # fmt: skip
-    mains = sorted({0, *(s.subgraph for s in graph.signatures)}) if graph.subgraphs else []
+    executed = {sub.index: stock_nodes(graph, sub.index, runtime, xnnpack=xnnpack) for sub in graph.subgraphs}
+    mains = sorted({0, *(s.subgraph for s in graph.signatures)})
     running = _running(graph, executed, mains)
     found = {i: _Search(graph, i, runtime, xnnpack, threads).arranged(states, replays) for i in running}
     before = {i: a.arena_bytes for i, a in found.items()}
@@ -131,29 +129,25 @@ class _Search:
             is_exact=first.exact and not unpacks_alone,
         )
         jobs = jobs_of(self.graph, subgraph, nodes, self.threads, in_epochs=True)
-        bound = best.bound_bytes + first.persistent_bytes
-        if jobs is None or _held(first) <= bound:
+        if jobs is None or len(nodes) < 2 or first.bytes <= best.bound_bytes:
             return found
 
         def replayed(order: Sequence[int]) -> int:
-            return _held(arena(self.graph, subgraph, [nodes[i] for i in order], self.threads))
+            return arena(self.graph, subgraph, [nodes[i] for i in order], self.threads).bytes
 
-        order = _smallest([tuple(range(len(nodes))), best.order], jobs, replayed, bound, replays)
+        order = _smallest([tuple(range(len(nodes))), best.order], jobs, replayed, best.bound_bytes, replays)
         file_order = tuple(op for i in order for op in sorted(nodes[i].members))
         # Whatever was reckoned so far, what counts is the new file read as the runtime reads it.
         new = with_order(self.graph, {self.index: file_order})
         new_nodes = self._nodes(new)
         second = arena(new, new.subgraphs[self.index], new_nodes, self.threads)
-        if _held(second) >= _held(first) or _partitions(new_nodes, file_order) != _partitions(nodes, as_is):
+        is_smaller = second.bytes < first.bytes and second.persistent_bytes <= first.persistent_bytes
+        if not is_smaller or _partitions(new_nodes, file_order) != _partitions(nodes, as_is):
             return found
         return replace(found, order=file_order, new_arena_bytes=second.bytes)
 
     def _nodes(self, graph: Graph) -> tuple[ExecutedNode, ...]:
         return stock_nodes(graph, self.index, self.runtime, xnnpack=self.xnnpack)
-
-
-def _held(its: Arena) -> int:
-    return its.bytes + its.persistent_bytes
 
 
 def _partitions(nodes: Sequence[ExecutedNode], old: Sequence[int]) -> list[tuple[int, ...]]:
@@ -171,7 +165,7 @@ def _smallest(
     size, order = min(((replayed(start), tuple(start)) for start in starts), key=lambda found: found[0])
     rng = random.Random(len(order))
     current, current_size = list(order), size
-    for _ in range(min(replays, NODES_REPLAYED // max(1, len(order)))):
+    for _ in range(min(replays, NODES_REPLAYED // len(order))):
         if size <= bound:
             break
         moved = _moved(current, jobs, rng)
