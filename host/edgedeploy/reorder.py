@@ -6,12 +6,12 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from edgedeploy.text import printable, size
+from edgedeploy.text import plural, printable, size
 from edgedeploy.trial import Trial, try_model
 from edgedeploy_partitioner.errors import InputError, NotDeployable
 from edgedeploy_partitioner.memory.reordering import Arranged, Reordering
@@ -27,7 +27,7 @@ RUNS = 3
 @dataclass(frozen=True, slots=True)
 class Proof:
     """Both models gave the same bits. The arenas are as measured, those of all changed subgraphs together; None where
-    the runtime does not show them: it frees those of control flow after use."""
+    the runtime is not the one asked for, or does not show them: it frees those of control flow after use."""
 
     runtime: str
     runs: int
@@ -36,13 +36,30 @@ class Proof:
     arena_bytes: int | None
     new_arena_bytes: int | None
 
+    @property
+    def shrinks(self) -> bool:
+        """Is there no measurement that says otherwise?"""
+        return self.arena_bytes is None or self.new_arena_bytes is None or self.new_arena_bytes < self.arena_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
     path: Path
     sha256: str
     bytes: int
-    proof: Proof
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How the program will run the model."""
+
+    runtime: Runtime
+    xnnpack: bool
+    threads: int
+
+    def __str__(self) -> str:
+        using = "with" if self.xnnpack else "without"
+        return f"{self.runtime.name} {self.runtime.version} {using} XNNPACK, {plural(self.threads, 'thread')}"
 
 
 def check_free(out: Path, *, overwrite: bool) -> None:
@@ -56,11 +73,11 @@ def check_free(out: Path, *, overwrite: bool) -> None:
         raise InputError(f"-o {shown}: a file is there; --overwrite replaces it")
 
 
-def write_reordered(model: Path, graph: Graph, found: Reordering, out: Path, *, xnnpack: bool, threads: int) -> Written:
+def write_reordered(model: Path, graph: Graph, found: Reordering, out: Path, how: How) -> tuple[Proof, Written | None]:
     """Write the file in the new order to ``out``, whole or not at all, after both models gave the same bits.
 
-    Raises :class:`NotDeployable` where they differ or do not run, or the measured arena is not smaller;
-    :class:`InputError` where the file cannot be written.
+    Nothing is written if the arena as measured is not smaller. Raises :class:`NotDeployable` where the outputs differ
+    or a model does not run, :class:`InputError` where the file cannot be written.
     """
     data = with_order_written(graph.source, graph, found.orders)
     try:
@@ -70,14 +87,16 @@ def write_reordered(model: Path, graph: Graph, found: Reordering, out: Path, *, 
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            proof = _proof(model, Path(beside), found, xnnpack=xnnpack, threads=threads)
+            proof = _proof(model, Path(beside), found, how)
+            if not proof.shrinks:
+                return proof, None
             os.chmod(beside, 0o666 & ~_umask())
             os.replace(beside, out)
         finally:
             Path(beside).unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"-o {out}: {(error.strerror or str(error)).lower()}") from None
-    return Written(out, hashlib.sha256(data).hexdigest(), len(data), proof)
+    return proof, Written(out, hashlib.sha256(data).hexdigest(), len(data))
 
 
 def _umask() -> int:
@@ -86,9 +105,9 @@ def _umask() -> int:
     return mask
 
 
-def _proof(old: Path, new: Path, found: Reordering, *, xnnpack: bool, threads: int) -> Proof:
+def _proof(old: Path, new: Path, found: Reordering, how: How) -> Proof:
     def ran(path: Path, *, digests: int = 0, arenas: bool = False) -> Trial:
-        trial = try_model(path, xnnpack=xnnpack, threads=threads, digests=digests, arenas=arenas)
+        trial = try_model(path, xnnpack=how.xnnpack, threads=how.threads, digests=digests, arenas=arenas)
         if trial.outcome == "no-runtime":
             raise NotDeployable("no file written: the outputs cannot be compared, there is no TFLite runtime here")
         if not trial.ok:
@@ -102,13 +121,12 @@ def _proof(old: Path, new: Path, found: Reordering, *, xnnpack: bool, threads: i
         if ran(old, digests=RUNS).digests != first.digests:
             raise NotDeployable("no file written: the model's own outputs differ from run to run on the same inputs")
         raise NotDeployable(f"no file written: the re-ordered model gives other outputs in {second.runtime}")
-    before, after = (_measured(ran(path, arenas=True), found) for path in (old, new))
-    if before is None or after is None:
-        if not all(each.is_exact for each in found.subgraphs if each.is_changed):
-            raise NotDeployable("no file written: the arena is not predicted exactly and cannot be measured here")
-    elif after >= before:
-        sizes = f"{size(before)} before, {size(after)} after"
-        raise NotDeployable(f"no file written: the arena does not shrink in {second.runtime}: {sizes}")
+    before = after = None
+    if first.runtime == f"{how.runtime.name} {how.runtime.version}":
+        before, after = (_measured(ran(path, arenas=True), found) for path in (old, new))
+    unsure = not all(each.is_exact for each in found.subgraphs if each.is_changed)
+    if unsure and (before is None or after is None):
+        raise NotDeployable("no file written: the arena is not predicted exactly and cannot be measured here")
     return Proof(first.runtime, len(first.digests), len({*first.digests}), before, after)
 
 
@@ -122,50 +140,48 @@ def _measured(trial: Trial, found: Reordering) -> int | None:
 
 
 def as_json(
-    name: str, graph: Graph, runtime: Runtime, found: Reordering, written: Written | None, xnnpack: bool, threads: int
+    name: str, graph: Graph, how: How, found: Reordering, proof: Proof | None, written: Written | None
 ) -> Mapping[str, Any]:
+    runtime = {"name": how.runtime.name, "version": how.runtime.version, "xnnpack": how.xnnpack, "threads": how.threads}
     return {
         "schema": SCHEMA,
         "model": {"name": name, "sha256": graph.sha256, "bytes": graph.size},
-        "runtime": {"name": runtime.name, "version": runtime.version, "xnnpack": xnnpack, "threads": threads},
+        "runtime": runtime,
         "entries": [asdict(entry) for entry in found.entries],
         "subgraphs": [asdict(each) for each in found.subgraphs],
-        "written": None
-        if written is None
-        else {"path": str(written.path), "sha256": written.sha256, "bytes": written.bytes},
-        "proof": None if written is None else asdict(written.proof),
+        "proof": None if proof is None else asdict(proof),
+        "written": None if written is None else asdict(written) | {"path": str(written.path)},
     }
 
 
-def as_text(
-    name: str, runtime: Runtime, found: Reordering, written: Written | None, xnnpack: bool, threads: int
-) -> str:
-    how = f"{runtime.name} {runtime.version} {'with' if xnnpack else 'without'} XNNPACK, {_threads(threads)}"
-    lines = [f"{printable(name)}, {how}"]
+def as_text(name: str, how: How, found: Reordering, proof: Proof | None, written: Written | None) -> str:
+    return "".join(f"{line}\n" for line in (*_predicted(name, how, found), *_done(found, proof, written)))
+
+
+def _predicted(name: str, how: How, found: Reordering) -> Iterator[str]:
+    yield f"{printable(name)}, {how}"
     several = len(found.subgraphs) > 1
     for entry in found.entries:
         where = f"subgraph {entry.subgraph} with what it runs: " if several else ""
-        lines.append(f"{where}arena {_change(entry.arena_bytes, entry.new_arena_bytes)}")
+        yield f"{where}arena {_change(entry.arena_bytes, entry.new_arena_bytes)}"
     for each in found.subgraphs:
         where = f"subgraph {each.subgraph}: {_change(each.arena_bytes, each.new_arena_bytes)}; " if several else ""
         kind = "" if each.is_exact else "; not exact: an op's scratch memory or size is not known beforehand"
-        lines.append(f"{where}{_bound(each, xnnpack)}{kind}")
+        yield f"{where}{_bound(each, how.xnnpack)}{kind}"
+
+
+def _done(found: Reordering, proof: Proof | None, written: Written | None) -> Iterator[str]:
+    if proof is not None:
+        measured = "" if proof.arena_bytes is None else f", arena {_sizes(proof.arena_bytes, proof.new_arena_bytes)}"
+        yield f"same outputs to the bit in {proof.runs} runs of {proof.runtime} on this machine{measured}"
+        if proof.different == 1:
+            yield "all runs gave the same outputs, whatever the inputs: that proves little"
     if written is None:
-        lines.append("nothing to gain: no file written")
+        yield "nothing to gain: no file written"
     else:
         changed = [each for each in found.subgraphs if each.is_changed]
         moved = sum(new != old for each in changed for new, old in enumerate(each.order))
-        proof = written.proof
-        measured = "" if proof.arena_bytes is None else f", arena {_sizes(proof.arena_bytes, proof.new_arena_bytes)}"
-        lines.append(f"same outputs to the bit in {proof.runs} runs of {proof.runtime} on this machine{measured}")
-        if proof.different == 1:
-            lines.append("all runs gave the same outputs, whatever the inputs: that proves little")
-        lines.append(f"wrote {printable(str(written.path))}: {moved} of {sum(len(e.order) for e in changed)} ops moved")
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _threads(threads: int) -> str:
-    return "1 thread" if threads == 1 else f"{threads} threads"
+        yield f"wrote {printable(str(written.path))}: {moved} of {sum(len(e.order) for e in changed)} ops moved"
 
 
 def _change(before: int, after: int) -> str:

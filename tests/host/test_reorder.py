@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from edgedeploy import reorder
 from edgedeploy.__main__ import main
 from edgedeploy.trial import Trial, try_model
 from edgedeploy_partitioner.errors import NotDeployable
-from edgedeploy_partitioner.memory.reordering import Reordering, reordering
+from edgedeploy_partitioner.memory.reordering import reordering
 from edgedeploy_partitioner.model.build import Model, Subgraph
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.read import read_bytes, read_model
@@ -213,26 +215,20 @@ def test_ops_that_are_named_by_their_place_are_refused(tmp_path: Path, capsys: p
 
 
 Change = Callable[[bytes], bytes]
+HOW = reorder.How(RUNTIME, xnnpack=False, threads=1)
 
 
-def attempt(folder: Path, monkeypatch: pytest.MonkeyPatch, change: Change, arenas: Sequence[int] = ()) -> str:
-    """What is said of a new file that ``change`` damages, or where ``arenas`` are measured before and after."""
-    path, left = simple(folder), list(arenas)
-    graph = read_model(path)
-    found = reordering(graph, RUNTIME, xnnpack=False)
+def attempt(folder: Path, monkeypatch: pytest.MonkeyPatch, change: Change) -> str:
+    """What is said of a new file that ``change`` damages."""
 
     def damaged(data: bytes, graph: Graph, orders: Mapping[int, Sequence[int]]) -> bytes:
         return change(with_order_written(data, graph, orders))
 
-    def measured(trial: Trial, found: Reordering) -> int | None:
-        del trial, found
-        return left.pop(0)
-
+    path = simple(folder)
+    graph = read_model(path)
     monkeypatch.setattr(reorder, "with_order_written", damaged)
-    if arenas:
-        monkeypatch.setattr(reorder, "_measured", measured)
     with pytest.raises(NotDeployable) as caught:
-        reorder.write_reordered(path, graph, found, folder / "out.tflite", xnnpack=False, threads=1)
+        reorder.write_reordered(path, graph, reordering(graph, RUNTIME, xnnpack=False), folder / "out.tflite", HOW)
     assert left_in(folder) == ["model.tflite"]
     return str(caught.value)
 
@@ -258,9 +254,35 @@ def test_an_order_that_computes_nonsense_is_refused(tmp_path: Path, monkeypatch:
     assert "the re-ordered model gives other outputs" in attempt(tmp_path, monkeypatch, result_first)
 
 
-def test_an_arena_that_does_not_shrink_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = attempt(tmp_path, monkeypatch, bytes, [900, 901])
-    assert said == "no file written: the arena does not shrink in ai-edge-litert 2.3.0: 900 B before, 901 B after"
+def test_an_arena_that_does_not_shrink_is_no_gain(tmp_path: Path) -> None:
+    """As it is where the prediction does not know an op's scratch memory: what was measured decides."""
+    path = simple(tmp_path)
+    graph = read_model(path)
+    found = reordering(graph, RUNTIME, xnnpack=False)
+    [arranged] = found.subgraphs
+    same = replace(arranged, order=(1, 0, *range(2, len(arranged.order))))
+    proof, written = reorder.write_reordered(
+        path, graph, replace(found, subgraphs=(same,)), tmp_path / "out.tflite", HOW
+    )
+    assert written is None
+    assert proof.arena_bytes == proof.new_arena_bytes == arranged.arena_bytes
+    assert left_in(tmp_path) == ["model.tflite"]
+    shown = reorder.as_text("m", HOW, found, proof, written)
+    assert "arena 41.6 KiB -> 41.6 KiB\nnothing to gain: no file written\n" in shown
+
+
+def test_another_runtime_is_not_measured(tmp_path: Path) -> None:
+    """Its outputs count, its arena does not."""
+    path = simple(tmp_path)
+    graph = read_model(path)
+    found = reordering(graph, RUNTIME, xnnpack=False)
+    how = replace(HOW, runtime=structs.replace(RUNTIME, version="9.9"))
+    proof, written = reorder.write_reordered(path, graph, found, tmp_path / "out.tflite", how)
+    assert written is not None
+    assert proof.arena_bytes is proof.new_arena_bytes is None
+    unsure = replace(found, subgraphs=tuple(replace(each, is_exact=False) for each in found.subgraphs))
+    with pytest.raises(NotDeployable, match="not predicted exactly and cannot be measured"):
+        reorder.write_reordered(path, graph, unsure, tmp_path / "second.tflite", how)
 
 
 def test_without_a_runtime_nothing_is_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

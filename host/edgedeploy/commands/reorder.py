@@ -40,17 +40,16 @@ def command(
     from edgedeploy_partitioner.memory.reordering import reordering
 
     reorder.check_free(out, overwrite=overwrite)
-    graph, census = api.read_model(model), api.find_runtime(runtime)
-    with_xnnpack = xnnpack is Switch.on
+    graph, how = api.read_model(model), reorder.How(api.find_runtime(runtime), xnnpack is Switch.on, threads)
     with output.progress(f"ordering {model.name}", quiet=quiet):
-        found = reordering(graph, census, xnnpack=with_xnnpack, threads=threads)
-    written = None
+        found = reordering(graph, how.runtime, xnnpack=how.xnnpack, threads=threads)
+    proof = written = None
     if found.orders:
         with output.progress(f"running both orders of {model.name}", quiet=quiet), output.stoppable():
-            written = reorder.write_reordered(model, graph, found, out, xnnpack=with_xnnpack, threads=threads)
+            proof, written = reorder.write_reordered(model, graph, found, out, how)
     if as_json:
-        output.emit_json(reorder.as_json(model.name, graph, census, found, written, with_xnnpack, threads))
+        output.emit_json(reorder.as_json(model.name, graph, how, found, proof, written))
     else:
-        text = reorder.as_text(model.name, census, found, written, with_xnnpack, threads)
+        text = reorder.as_text(model.name, how, found, proof, written)
         output.emit("\n".join(text.splitlines()[:2]) + "\n" if quiet else text)
     return 0

@@ -24,7 +24,8 @@ _UOFFSET = struct.Struct("<I")
 
 
 def with_order(graph: Graph, orders: Mapping[int, Sequence[int]]) -> Graph:
-    """``graph`` with the ops of the named subgraphs in another order, numbered anew. It has no source.
+    """``graph`` with the ops of the named subgraphs in another order, numbered anew. Its bytes are still the old file's:
+    constants lie where they did.
 
     ``orders[subgraph]`` has the op indices as they are now, in the order they will have.
     """
@@ -32,7 +33,7 @@ def with_order(graph: Graph, orders: Mapping[int, Sequence[int]]) -> Graph:
     for index, order in orders.items():
         ops = tuple(replace(subgraphs[index].ops[old], index=new) for new, old in enumerate(order))
         subgraphs[index] = replace(subgraphs[index], ops=ops)
-    return replace(graph, subgraphs=tuple(subgraphs), source=memoryview(b""))
+    return replace(graph, subgraphs=tuple(subgraphs))
 
 
 def with_order_written(data: bytes | memoryview, graph: Graph, orders: Mapping[int, Sequence[int]]) -> bytes:
