@@ -24,7 +24,7 @@ _UOFFSET = struct.Struct("<I")
 
 
 def with_order(graph: Graph, orders: Mapping[int, Sequence[int]]) -> Graph:
-    """``graph`` with the ops of the named subgraphs in another order, numbered anew. Its bytes are still the old file's:
+    """``graph`` with the ops of the named subgraphs in another order, numbered anew. Its bytes are the old file's:
     constants lie where they did.
 
     ``orders[subgraph]`` has the op indices as they are now, in the order they will have.
