@@ -9,7 +9,7 @@ way there had the least peak. Where all jobs of one part come before all of anot
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -39,6 +39,10 @@ class Jobs:
     before: tuple[int, ...]
     scratch_bytes: tuple[int, ...]
     items: tuple[Item, ...]
+
+    def padded(self, unit: int) -> Jobs:
+        """The same with every item rounded up to a multiple of ``unit``."""
+        return replace(self, items=tuple(replace(i, bytes=i.bytes + -i.bytes % unit) for i in self.items))
 
     def live_bytes(self, order: Sequence[int]) -> tuple[int, ...]:
         """What is alive during each job of ``order``."""

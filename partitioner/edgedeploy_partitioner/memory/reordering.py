@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgedeploy_partitioner.memory.arena import ExecutedNode, arena
-from edgedeploy_partitioner.memory.downsets import Jobs
-from edgedeploy_partitioner.memory.order import called_by, jobs_of, lowest
+from edgedeploy_partitioner.memory.arena import ALIGNMENT_BYTES, ExecutedNode, arena
+from edgedeploy_partitioner.memory.downsets import Jobs, least_peak
+from edgedeploy_partitioner.memory.order import called_by, jobs_of
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.reorder import with_order
 from edgedeploy_partitioner.runtime.census import xnnpack_claims
@@ -118,24 +118,24 @@ class _Search:
         subgraph, nodes = self.graph.subgraphs[self.index], self._nodes(self.graph)
         as_is = tuple(range(len(subgraph.ops)))
         first = arena(self.graph, subgraph, nodes, self.threads)
-        best = lowest(self.graph, subgraph, nodes, self.threads, states=states, in_epochs=True)
+        jobs = jobs_of(self.graph, subgraph, nodes, self.threads, in_epochs=True)
+        starts, bound = ([as_is], max(first.live_bytes, default=0)) if jobs is None else _start_orders(jobs, states)
         unpacks_alone = any(node.op is None and subgraph.folded.issuperset(node.members) for node in nodes)
         found = Arranged(
             subgraph=self.index,
             order=as_is,
             arena_bytes=first.bytes,
             new_arena_bytes=first.bytes,
-            bound_bytes=best.bound_bytes,
+            bound_bytes=bound,
             is_exact=first.exact and not unpacks_alone,
         )
-        jobs = jobs_of(self.graph, subgraph, nodes, self.threads, in_epochs=True)
-        if jobs is None or len(nodes) < 2 or first.bytes <= best.bound_bytes:
+        if jobs is None or len(nodes) < 2 or first.bytes <= bound:
             return found
 
         def replayed(order: Sequence[int]) -> int:
             return arena(self.graph, subgraph, [nodes[i] for i in order], self.threads).bytes
 
-        order = _smallest([tuple(range(len(nodes))), best.order], jobs, replayed, best.bound_bytes, replays)
+        order = _smallest(starts, jobs, replayed, bound, replays)
         file_order = tuple(op for i in order for op in sorted(nodes[i].members))
         # Whatever was reckoned so far, what counts is the new file read as the runtime reads it.
         new = with_order(self.graph, {self.index: file_order})
@@ -153,6 +153,17 @@ class _Search:
 def _partitions(nodes: Sequence[ExecutedNode], old: Sequence[int]) -> list[tuple[int, ...]]:
     """The delegate nodes by the indices that their ops had in the file as given."""
     return [tuple(old[m] for m in node.members) for node in nodes if node.op is None]
+
+
+def _start_orders(jobs: Jobs, states: int) -> tuple[list[tuple[int, ...]], int]:
+    """The given order, those with the least alive at once without and with padding, and what no arena is below.
+
+    Of what is alive at one time all but the topmost take whole multiples of the alignment.
+    """
+    plain, padded = least_peak(jobs, states), least_peak(jobs.padded(ALIGNMENT_BYTES), states)
+    topmost = max((-item.bytes % ALIGNMENT_BYTES for item in jobs.items), default=0)
+    bound = max(plain.bound_bytes, padded.bound_bytes - topmost)
+    return [tuple(range(len(jobs.before))), padded.order, plain.order], bound
 
 
 def _smallest(
