@@ -27,6 +27,8 @@ Status = Literal["supported", "refused", "unknown"]
 Provenance = Literal["measured", "calibrated", "analytical"]
 Bound = Literal["compute", "memory", "overhead"]
 XnnpackMode = Literal["default", "off", "switch"]
+Kind = Literal["exact", "modelled", "assumed"]
+"""How a memory line is known: replayed or counted; computed by a model with known errors; taken from elsewhere."""
 
 
 def _json_name(name: str) -> str:
@@ -241,7 +243,10 @@ class TimelineStep(Value, frozen=True):
 
 
 class Memory(Value, frozen=True):
-    """Named lines; a line that is not modelled is null. ``peak_bytes`` is their sum without ``baseline_bytes``."""
+    """Named lines; a line that is not modelled is null. ``peak_bytes`` is their sum without ``baseline_bytes``.
+
+    ``kinds`` and ``bounds`` (low, high) have the lines that are not null; a high bound that is not known is null.
+    """
 
     arena_bytes: int
     arena_exact: bool
@@ -259,6 +264,9 @@ class Memory(Value, frozen=True):
     peak_tensors: tuple[int, ...]
     lowest_arena_bytes: int | None
     timeline: tuple[TimelineStep, ...]
+    interpreter_bytes: int | None = 0
+    kinds: dict[str, Kind] = {}
+    bounds: dict[str, tuple[int, int | None]] = {}
 
 
 class Warn(Value, frozen=True):

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the memory of a plan depends on beside the model and the order of execution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgedeploy_partitioner.plan import Segment
+from edgedeploy_profiles.schema import Backend, Quantity, Stack
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The runtime, the CPU and the NPU stack that a plan runs on."""
+
+    runtime: str
+    version: str
+    stack: Stack | None
+    backend: Backend | None
+    segments: Mapping[int, tuple[Segment, ...]]
+    """By partition, in the order they run. XNNPACK's partitions have one."""
+    isa: tuple[str, ...] = ()
+    """Extensions of the core, as its profile names them: they choose XNNPACK's kernels."""
+    baseline: Quantity | None = None
+    """Bytes of a process that holds the runtime and no model."""
