@@ -38,7 +38,8 @@ from edgedeploy_profiles.schema import (
 
 ASSUMED = "assumed:"
 _NO_SOURCE = f"expected a key of [sources] or '{ASSUMED} why', got {{!r}}"
-_MOST = 1e9  # of any quantity, and the least of one that others are divided by: no time overflows
+_MOST = 1e9  # of any quantity but sizes, and the least of one that others are divided by: no time overflows
+_MOST_MEMORY = 2**40
 _LEAST_RATE = 1e-6
 _MOST_BYTES = 1 << 20
 _OWN_BACKENDS = ("cpu", "neon")
@@ -216,8 +217,9 @@ def _parse(file: Path, kind: type[Value]) -> Value:
         if isinstance(part, Quantity):
             is_rate = isinstance(part, Rate) or (path.startswith("stacks.") and path.endswith(RATE_SUFFIXES))
             least = _LEAST_RATE if is_rate else 0
-            if not least <= part.lowest <= part.value <= part.highest <= _MOST:  # never true of nan
-                wanted = f"{least:g} <= low <= value <= high <= {_MOST:g}"
+            most = _MOST_MEMORY if path.startswith("stacks.") and ".memory." in path else _MOST
+            if not least <= part.lowest <= part.value <= part.highest <= most:  # never true of nan
+                wanted = f"{least:g} <= low <= value <= high <= {most:g}"
                 raise _wrong(file, path, f"expected {wanted}, got {part.low}, {part.value}, {part.high}")
     return value
 

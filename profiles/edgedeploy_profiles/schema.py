@@ -131,6 +131,9 @@ class Stack(Value, frozen=True):
     costs: dict[str, Quantity]
     """Constants of the back end's cost model, by name; the model says which it needs. Those whose name ends like one
     of :data:`RATE_SUFFIXES` are divided by, and never 0."""
+    memory: dict[str, Quantity] = {}
+    """How the driver's memory follows from the model, and ``pool_limit_bytes``, the most that it can have. What is not
+    given is assumed."""
 
 
 class Board(Value, frozen=True):
