@@ -48,3 +48,6 @@ def test_a_sheet_shows_extensions_caches_and_stack_constants() -> None:
     constant = board.stacks["rknn"].costs["npu_clock_ghz"]
     rows = [line.split() for line in shown.splitlines() if "npu_clock_ghz" in line]
     assert ["npu_clock_ghz", f"{constant.value:g}", constant.source] in rows
+    limit = board.stacks["rknn"].memory["pool_limit_bytes"]
+    rows = [line.split() for line in shown.splitlines() if "pool_limit_bytes" in line]
+    assert ["pool_limit_bytes", f"{limit.value:g}", limit.source] in rows

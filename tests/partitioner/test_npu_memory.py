@@ -69,12 +69,14 @@ def test_what_boards_and_compilers_report_is_within_the_bounds(row: published.Ro
     assert result.line.kind == "modelled"
 
 
-def test_most_of_what_rockchips_compiler_plans_is_met_to_the_byte() -> None:
-    """The others resize by odd factors, or round a transposed result more finely."""
-    results = [published.predict(row) for row in MEASURED if (row.board, row.part) == ("rk3588", "internal")]
-    planned = [r for r in results if r.row.kind == "compiler"]
-    assert len(planned) >= 7
-    assert sum(r.error == 0 for r in planned) >= len(planned) - 2
+@pytest.mark.parametrize("board", ["rk3588", "rk3568"])
+def test_what_rockchips_compiler_plans_is_met_to_the_byte(board: str) -> None:
+    """Of networks without sizes that it rounds further, resizing by odd factors, and several images that leave."""
+    others = {"deeplab_v3_mobilenet_v2_0.5", "inception_v3", "ssd_mobilenet_v1", "yolov5n", "yolov5s", "yolov5s_relu"}
+    planned = [row for row in MEASURED if (row.kind, row.board, row.part) == ("compiler", board, "internal")]
+    results = [published.predict(row) for row in planned if row.model not in others]
+    assert len(results) >= 3
+    assert {r.row.model: r.line.bytes for r in results} == {r.row.model: r.row.bytes for r in results}
 
 
 def test_typical_errors_are_small() -> None:
@@ -133,6 +135,17 @@ def test_rknn_fills_channels_up_and_transposes_images_that_leave() -> None:
     assert npu_lines(graph, platform("rk3588", "rknn", its, memory=weights), {0: 0}).npu_pool.bytes == (
         3 * 3 * 16 * 40 + 8 * 64 + 3 * 3 * 48 + 8 * 64
     )
+
+
+def test_rknn_gates_inside_the_convolution() -> None:
+    def gated(act: str) -> int:
+        net = Net("gate")
+        graph = net.build(net.conv(net.conv(net.input(24, 24, 3), 64, 3, act=act), 8, 1, act=act))
+        its = part(graph, [op.index for op in graph.subgraphs[0].ops], "rknn")
+        live = pinned(**{**ONLY_BUFFERS, "weight_factor": 0, "tensor_factor": 0, "live_factor": 1})
+        return npu_lines(graph, platform("rk3588", "rknn", its, memory=live), {0: 0}).npu_pool.bytes
+
+    assert gated("SILU") == gated("NONE")
 
 
 def test_what_is_unpacked_as_the_model_is_loaded_is_a_weight_and_no_activation() -> None:
@@ -236,7 +249,7 @@ def test_the_planner_needs_what_is_alive_and_no_more_than_all(drawn: list[tuple[
     for a, b, channels in drawn:
         x, y = made[a % len(made)], made[b % len(made)]
         made.append(net.conv(x, channels, 1) if x == y else net.concat(x, y))
-    graph = net.build(made[-1])
+    graph = net.build(*dict.fromkeys((made[-1], made[len(made) // 2])))
     main = graph.subgraphs[0]
     its = part(graph, [op.index for op in main.ops], "")
     held = {t: 64 * (1 + main.tensors[t].nbytes % 7) for t in made}
@@ -250,7 +263,7 @@ def test_the_planner_needs_what_is_alive_and_no_more_than_all(drawn: list[tuple[
 def test_an_assumed_number_makes_an_assumed_line(board: str, stack: str) -> None:
     its = load_board(board).stacks[stack]
     graph = stripes()
-    npu = npu_memory(load_backend(its.backend).cost_model, its, graph)
+    npu = npu_memory(load_backend(its.backend), its, graph)
     pool = whole(graph, board, stack).npu_pool
     counted = ("weight_factor", "live_factor", "tensor_factor", "border_factor", "op_bytes", "fixed_bytes")
     used = [npu.quantity(name) for name in counted if npu.quantity(name).highest]

@@ -25,7 +25,7 @@ def test_the_dram_that_vela_plans_is_within_the_bounds() -> None:
     graphs = [mlperf_tiny.visual_wake_words("int8"), plain.squeezenet(224, "int8"), mlperf_tiny.tiny_resnet("int8")]
     for graph, compiled in zip(graphs, vela.compile_all(map(to_bytes, graphs)), strict=True):
         assert not compiled.failure
-        npu = npu_memory(load_backend(stack.backend).cost_model, stack, graph)
+        npu = npu_memory(load_backend(stack.backend), stack, graph)
         amounts = npu.amounts(graph.subgraphs[0], whole(graph))
         line = npu.line({name: amounts[name] for name in PARTS["dram"]})
         assert line.high_bytes is not None

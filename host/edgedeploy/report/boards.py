@@ -106,6 +106,10 @@ def _sheet(board: Board) -> Iterator[RenderableType]:
     for name, stack in board.stacks.items():
         yield _section(f"NPU stack {name}", _stack(stack))
         yield _section(f"NPU costs {name}", [(key, *_said(quantity, "")) for key, quantity in stack.costs.items()])
+        if stack.memory:
+            yield _section(
+                f"NPU memory {name}", [(key, *_said(quantity, "")) for key, quantity in stack.memory.items()]
+            )
     yield _section("Sources", [(key, value, "") for key, value in board.sources.items()])
     if board.notes:
         yield _section("Notes", [("-", note, "") for note in board.notes])

@@ -61,7 +61,7 @@ def pool_warnings(platform: Platform, lines: NpuLines) -> Iterator[Warn]:
 def _memory(graph: Graph, platform: Platform) -> NpuMemory | None:
     if platform.stack is None or platform.backend is None:
         return None
-    return npu_memory(platform.backend.cost_model, platform.stack, graph)
+    return npu_memory(platform.backend, platform.stack, graph)
 
 
 def _of_partition(

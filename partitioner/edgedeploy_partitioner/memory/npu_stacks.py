@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from edgedeploy_partitioner.cost.array import VIEWS, Site, channels
 from edgedeploy_partitioner.cost.ranges import ZERO, Range
-from edgedeploy_partitioner.cost.rknn import IMAGE_CHANNELS
+from edgedeploy_partitioner.cost.rknn import IMAGE_CHANNELS, channel_block
 from edgedeploy_partitioner.cost.rocket import held_bytes, split
 from edgedeploy_partitioner.memory.arena import place
 from edgedeploy_partitioner.memory.line import Line
@@ -22,7 +22,7 @@ from edgedeploy_partitioner.memory.liveness import Block
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
 from edgedeploy_partitioner.plan import Segment
 from edgedeploy_profiles.load import ASSUMED
-from edgedeploy_profiles.schema import Quantity, Stack
+from edgedeploy_profiles.schema import Backend, Quantity, Stack
 
 _ANY = {
     "weight_factor": Quantity(1.0, "assumed: as in the file; compilers compress by half or fill up to twice", 0.5, 2.0),
@@ -46,12 +46,18 @@ _OVERWRITES = frozenset({
 """Ops that compilers run inside their producer, or whose result may take the place of an operand."""
 
 
+_NPU_TRANSPOSES = 16
+"""RKNN transposes images on the NPU where blocks have so many bytes."""
+
+
 @dataclass(frozen=True)
 class NpuMemory:
     """One stack of one board, whose driver holds tensors and weights as the file does."""
 
     stack: Stack
     graph: Graph
+    block: int = 1
+    """Bytes of a block of channels in the NPU's layout."""
 
     def pool(self, subgraph: Subgraph, segment: Segment) -> Line:
         """What the driver allocates for ``segment``."""
@@ -116,10 +122,10 @@ class NpuMemory:
 
 @dataclass(frozen=True)
 class RknnMemory(NpuMemory):
-    """As RKNN's compiler plans it: channels of activations are filled up to 32 bytes whatever the block is, those that
-    a depthwise convolution makes to 64; an image is not. Input channels of weights are filled up to 16, a bias has 8
-    bytes. Floats have 16 bits. ``x * LOGISTIC(x)`` is one op. Images that leave are transposed on the NPU, rows filled
-    up to 16.
+    """As RKNN's compiler plans it: channels of activations are filled up to two blocks, those that a depthwise
+    convolution makes to four; an image is not. Input channels of weights are filled up to a block, biases, of 8 bytes
+    each, to two. Floats have 16 bits. ``x * LOGISTIC(x)`` is one op. Images that leave are transposed: on the NPU, with
+    rows filled up to a block and scratch memory of twice that, or where blocks are small on the CPU.
 
     Only int8 and float16 tensors cross the border without librknnrt, which converts others in a buffer of its own.
     """
@@ -132,9 +138,13 @@ class RknnMemory(NpuMemory):
     def after(self, subgraph: Subgraph, segment: Segment) -> Iterator[tuple[int, int, int]]:
         for t in segment.outputs:
             tensor = subgraph.tensors[t]
-            if len(tensor.shape) == 4 and t in subgraph.producer:
-                _, height, width, depth = tensor.shape
-                result = max(_filled(height, 16) * width * _filled(depth, 32 // _width(tensor)) * _width(tensor), 0)
+            if len(tensor.shape) != 4 or t not in subgraph.producer:
+                continue
+            _, height, width, depth = tensor.shape
+            if self.block < _NPU_TRANSPOSES:
+                yield t, 0, max(tensor.elements, 0) * _width(tensor)
+            else:
+                result = max(_filled(height, self.block) * width * self._filled(depth, 2, tensor), 0)
                 yield t, 2 * result, result
 
     def handover(self, subgraph: Subgraph, segment: Segment, crossing: Iterable[int]) -> Line:
@@ -147,21 +157,22 @@ class RknnMemory(NpuMemory):
 
     def tensor_bytes(self, subgraph: Subgraph, t: int) -> int:
         tensor, maker = subgraph.tensors[t], subgraph.producer.get(t)
-        width = _width(tensor)
         if not tensor.shape or (maker is None and tensor.shape[-1] in IMAGE_CHANNELS):
-            return max(tensor.elements, 0) * width
+            return max(tensor.elements, 0) * _width(tensor)
         is_wide = maker is not None and subgraph.ops[maker].code == "DEPTHWISE_CONV_2D"
-        block = (64 if is_wide else 32) // width
-        return max(math.prod(tensor.shape[:-1]), 0) * _filled(tensor.shape[-1], block) * width
+        return max(math.prod(tensor.shape[:-1]), 0) * self._filled(tensor.shape[-1], 4 if is_wide else 2, tensor)
 
     def weight_bytes(self, op: Op) -> int:
         site = Site(self.graph, op)
         if site.weights is None or not is_weight(self.graph.subgraphs[op.subgraph], site.weights.id):
             return super().weight_bytes(op)
-        shape, width = site.weights.shape, 2 if site.is_float else 1
-        depth = shape[-1]
-        biases = 8 * _filled(channels(site.output), 32)
-        return max(math.prod(shape[:-1]), 0) * _filled(depth, 16) * width + biases
+        shape = site.weights.shape
+        weights = max(math.prod(shape[:-1]), 0) * self._filled(shape[-1], 1, site.weights)
+        return weights + 8 * _filled(channels(site.output), 2 * self.block)
+
+    def _filled(self, count: int, blocks: int, tensor: Tensor) -> int:
+        """Bytes of ``count`` channels in multiples of so many blocks."""
+        return _filled(count * _width(tensor), blocks * self.block)
 
 
 def _width(tensor: Tensor) -> int:
@@ -197,8 +208,10 @@ _FORMS: dict[str, type[NpuMemory]] = {"rknn": RknnMemory, "rocket": RocketMemory
 """By the back end's cost model; others hold everything as the file does."""
 
 
-def npu_memory(cost_model: str, stack: Stack, graph: Graph) -> NpuMemory:
-    return _FORMS.get(cost_model, NpuMemory)(stack, graph)
+def npu_memory(backend: Backend, stack: Stack, graph: Graph) -> NpuMemory:
+    """The form of ``backend`` with the numbers of ``stack``."""
+    block = channel_block(backend.native_layouts(stack.soc).get("int8", ""))
+    return _FORMS.get(backend.cost_model, NpuMemory)(stack, graph, block)
 
 
 def placed_bytes(
