@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model costs the process that runs it: heap, resident memory, and their peak. Run it as a child process.
+
+    python -m edgedeploy_agent.footprint [--xnnpack off] [--threads N] [--first TINY] MODEL...
+
+Prints one JSON line a model, in order; each is loaded, allocated and run twice:
+
+    {"runtime": {...}, "stages": {"before": S, "load": S, "allocate": S, "run": S}, "peak_bytes": N, "error": ""}
+
+S has ``heap_bytes`` (in use by malloc, also in anonymous maps; null where the C library does not say), ``rss_bytes``,
+``anonymous_bytes`` and ``pss_bytes``. ``peak_bytes`` is VmHWM from "before" on; null where it cannot be reset.
+``--first`` runs a model once beforehand, so that "before" has the pages of the runtime that any model needs. Of
+several models each has a forked process of its own: then only the heap and the anonymous bytes mean anything, as such
+a process has not mapped the runtime's pages yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from edgedeploy_agent.trial import own_stdout, stock_runtime
+
+STAGES = ("before", "load", "allocate", "run")
+_RUNS = 2  # XNNPACK sets its buffers up in the first, and may move them in the second
+_KIB = 1024
+
+
+class _Mallinfo2(ctypes.Structure):
+    """glibc's ``struct mallinfo2``."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks",
+                     "keepcost")
+    ]  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure each model; 0 if all ran."""
+    options = _parser().parse_args(arguments)
+    answer = own_stdout()
+    module, name, version = stock_runtime()
+    if options.first:
+        _life(module, options.first, options, {})
+    runtime = {"name": name, "version": version}
+    if len(options.models) == 1:
+        return _measure(module, runtime, options.models[0], options, answer)
+    statuses = []
+    for path in options.models:
+        child = os.fork()
+        if child == 0:
+            os._exit(_measure(module, runtime, path, options, answer))
+        statuses.append(os.waitpid(child, 0)[1])
+        if os.WIFSIGNALED(statuses[-1]):
+            died = signal.Signals(os.WTERMSIG(statuses[-1])).name
+            _say(answer, {"runtime": runtime, "stages": {}, "peak_bytes": None, "error": died})
+    return 1 if any(statuses) else 0
+
+
+def _measure(module: Any, runtime: dict[str, str], path: str, options: argparse.Namespace, answer: Any) -> int:
+    result: dict[str, Any] = {"runtime": runtime, "stages": {}, "peak_bytes": None, "error": ""}
+    can_reset = reset_peak()
+    try:
+        _life(module, path, options, result["stages"])
+    except Exception as error:
+        result["error"] = " ".join(str(error).split()) or type(error).__name__
+    if can_reset:
+        result["peak_bytes"] = _status("VmHWM")
+    _say(answer, result)
+    return 1 if result["error"] else 0
+
+
+def _say(answer: Any, result: dict[str, Any]) -> None:
+    answer.write(json.dumps(result) + "\n")
+    answer.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m edgedeploy_agent.footprint", description="Memory of models.")
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--xnnpack", choices=("default", "off"), default="default")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--first", metavar="TINY", help="a model to run once before anything is measured")
+    return parser
+
+
+def _life(module: Any, path: str, options: argparse.Namespace, stages: dict[str, Any]) -> None:
+    """Load, allocate and run a model on zeros; ``stages`` gets the usage after each."""
+
+    def at(stage: str) -> None:
+        stages[stage] = usage()
+
+    extra = {}
+    if options.xnnpack == "off":
+        extra["experimental_op_resolver_type"] = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    at("before")
+    interpreter = module.Interpreter(model_path=path, num_threads=options.threads, **extra)
+    at("load")
+    interpreter.allocate_tensors()
+    at("allocate")
+    for _ in range(_RUNS):
+        interpreter.invoke()
+    at("run")
+
+
+def usage() -> dict[str, int | None]:
+    """What this process uses now, in bytes."""
+    return {
+        "heap_bytes": heap_bytes(),
+        "rss_bytes": _status("VmRSS"),
+        "anonymous_bytes": _status("RssAnon"),
+        "pss_bytes": _kib("/proc/self/smaps_rollup", "Pss"),
+    }
+
+
+def heap_bytes() -> int | None:
+    """Bytes that malloc has given out in all its arenas; None without glibc 2.33 or newer."""
+    try:
+        ask = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return None
+    ask.restype = _Mallinfo2
+    info = ask()
+    return int(info.uordblks + info.hblkhd)
+
+
+def reset_peak() -> bool:
+    """Make VmHWM start again from what is resident now; False where the kernel does not let us."""
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        return False
+    return True
+
+
+def _status(key: str) -> int | None:
+    return _kib("/proc/self/status", key)
+
+
+def _kib(path: str, key: str) -> int | None:
+    try:
+        with open(path) as lines:
+            return next((int(line.split()[1]) * _KIB for line in lines if line.startswith(key + ":")), None)
+    except OSError:
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
