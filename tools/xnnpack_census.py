@@ -181,6 +181,18 @@ def _kernels(asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> di
     return found
 
 
+def with_baseline(text: str, old: str) -> str:
+    """``text`` with the baseline of the profile ``old``, which no census takes."""
+    for line in re.findall(r"^baseline(?:_bytes)? = .*$", old, re.MULTILINE):
+        after = 'source = "census"\n' if line.startswith("baseline_bytes") else "[sources]\n"
+        text = text.replace(after, f"{after}{line}\n", 1)
+    return text
+
+
+def _write(out: Path, text: str) -> None:
+    out.write_text(with_baseline(text, out.read_text()) if out.exists() else text)
+
+
 def _toml(
     runtime: tuple[str, str, str], seen: Collection[str], kernels: Mapping[str, int], rules: dict[str, bool]
 ) -> str:
@@ -244,16 +256,15 @@ def main() -> None:
         args.models.write_text("".join(json.dumps(r) + "\n" for r in models()))
     elif args.verb == "table":
         asked = list(zip(_lines(args.models), _lines(args.answers), strict=True))
-        args.out.write_text(table(asked, args.name, args.version, args.taken_on))
+        _write(args.out, table(asked, args.name, args.version, args.taken_on))
     elif args.verb == "kernels":
         asked_here = list(kernel_requests())
-        args.out.write_text(with_kernels(args.out.read_text(), zip(asked_here, answers(asked_here), strict=True)))
+        _write(args.out, with_kernels(args.out.read_text(), zip(asked_here, answers(asked_here), strict=True)))
     else:
         asked_here = list(models())
         name, machine = "ai-edge-litert", f"{platform.machine()} Linux"
-        args.out.write_text(
-            table(list(zip(asked_here, answers(asked_here), strict=True)), name, metadata.version(name), machine)
-        )
+        asked = list(zip(asked_here, answers(asked_here), strict=True))
+        _write(args.out, table(asked, name, metadata.version(name), machine))
 
 
 if __name__ == "__main__":

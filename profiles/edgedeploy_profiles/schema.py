@@ -272,6 +272,8 @@ class Runtime(Value, frozen=True, dict=True):
     ``skips_decompositions``: not at the subgraph that a composite stands for. ``unpacks_with_all_readers``: it claims
     what ``unpacks`` only with every op that reads it. ``handles_follow_users``: it claims the handle of a variable
     with an op that uses it."""
+    baseline_bytes: Quantity | None = None
+    """Resident memory of a Python process that holds the runtime and no model, after it ran one of a single op."""
 
     @cached_property
     def rows_of(self) -> Mapping[str, tuple[tuple[int, CensusRow], ...]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ import pytest
 
 from edgedeploy_partitioner.memory.arena import ExecutedNode, arena
 from edgedeploy_partitioner.memory.lines import memory_lines
+from edgedeploy_partitioner.memory.platform import Platform
 from edgedeploy_partitioner.model.build import Model
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.read import read_bytes
-from edgedeploy_partitioner.plan import Memory, Warn
+from edgedeploy_partitioner.plan import Memory, Segment, Warn
+from edgedeploy_profiles import load_backend, load_board
+from edgedeploy_profiles.schema import Quantity
 from support.arenas import executed_nodes, real_bytes
 from support.random_model import random_dag
 from support.runtime import inspect_all
@@ -23,8 +27,10 @@ from support.runtime import inspect_all
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LINES = (
     "arena_bytes", "persistent_bytes", "packed_bytes", "delegate_internal_bytes", "npu_pool_bytes", "handover_bytes",
-    "model_bytes",
+    "interpreter_bytes", "model_bytes",
 )  # fmt: skip
+
+SEGMENT = Segment(0, 0, "rknn", "NC1HWC2/16", (0, 1), (0,), (2,), 0)
 
 
 def built_in(graph: Graph) -> dict[int, list[ExecutedNode]]:
@@ -71,7 +77,15 @@ def test_everything_is_known_of_built_in_kernels() -> None:
     assert memory.arena_exact
     assert (memory.arena_bytes, memory.persistent_bytes) == (3 * 256, 0)  # input, output, and the two between in turn
     assert (memory.packed_bytes, memory.npu_pool_bytes, memory.handover_bytes) == (0, 0, 0)
-    assert memory.peak_bytes == memory.peak_low_bytes == memory.peak_high_bytes == 3 * 256 + graph.size
+    interpreter = memory.interpreter_bytes
+    assert interpreter
+    assert memory.peak_bytes == 3 * 256 + interpreter + graph.size
+    low, high = memory.bounds["interpreter_bytes"]
+    assert high is not None
+    assert (memory.peak_low_bytes, memory.peak_high_bytes) == (3 * 256 + low + graph.size, 3 * 256 + high + graph.size)
+    kinds = {"interpreter_bytes": "modelled"}
+    assert memory.kinds == {line: kinds.get(line, "exact") for line in LINES}
+    assert {line for line in LINES if memory.bounds[line] == (getattr(memory, line),) * 2} == {*LINES} - {*kinds}
     steps = [(s.op, s.partition, s.live_bytes) for s in memory.timeline]
     assert steps == [(0, None, 512), (1, None, 768), (2, None, 768)]
     assert memory.peak_op == (0, 1)
@@ -79,13 +93,10 @@ def test_everything_is_known_of_built_in_kernels() -> None:
     assert [w.message.split()[0] for w in warnings] == ["baseline_bytes"]
 
 
-@pytest.mark.parametrize(
-    ("delegate", "unknown"),
-    [("xnnpack", ["packed_bytes"]), ("rknn", ["delegate_internal_bytes", "npu_pool_bytes", "handover_bytes"])],
-)
-def test_a_line_that_is_not_modelled_is_null_and_warned_of_once(delegate: str, unknown: list[str]) -> None:
+def test_a_line_that_is_not_modelled_is_null_and_warned_of_once() -> None:
+    unknown = ["delegate_internal_bytes", "npu_pool_bytes", "handover_bytes"]
     graph = relu_chain()
-    memory, warnings = memory_lines(graph, delegated(graph, delegate, [0, 1]), main=0)
+    memory, warnings = memory_lines(graph, delegated(graph, "rknn", [0, 1]), main=0)
     check_sums(memory)
     assert memory.arena_exact
     assert memory.arena_bytes == 2 * 256 + 256  # the tensor inside the partition is not the arena's
@@ -95,6 +106,40 @@ def test_a_line_that_is_not_modelled_is_null_and_warned_of_once(delegate: str, u
     assert set(codes(warnings)) == {"line_not_modelled"}
     assert [(s.op, s.partition) for s in memory.timeline] == [(None, 0), (2, None)]
     assert memory.peak_op == (0, 2)
+
+
+def test_a_platform_gives_the_lines_of_xnnpack_and_of_the_npu() -> None:
+    graph = relu_chain()
+    board = load_board("rk3588")
+    platform = Platform("ai-edge-litert", "2.3.0", board.stacks["rknn"], load_backend("rknn"), {0: (SEGMENT,)},
+                        ("asimd",), Quantity(40e6, "x", 30e6, 50e6))  # fmt: skip
+    memory, warnings = memory_lines(graph, delegated(graph, "rknn", [0, 1]), 0, 1, platform)
+    check_sums(memory)
+    assert not warnings
+    assert memory.npu_pool_bytes
+    assert memory.baseline_bytes == 40_000_000
+    assert memory.bounds["baseline_bytes"] == (30_000_000, 50_000_000)
+    assert memory.kinds["baseline_bytes"] == "assumed"
+    at_home = replace(platform, stack=None, backend=None, isa=("avx2",))
+    memory, _ = memory_lines(graph, delegated(graph, "xnnpack", [0, 1]), 0, 1, at_home)
+    check_sums(memory)
+    assert memory.kinds["baseline_bytes"] == memory.kinds["packed_bytes"] == "modelled"
+    assert memory.packed_bytes
+    assert memory.npu_pool_bytes == 0
+    low, high = memory.bounds["packed_bytes"]
+    assert high is not None
+    assert low < memory.packed_bytes < high
+
+
+def test_the_arena_bounds_the_peak_where_it_is_not_exact() -> None:
+    model = Model()
+    g = model.subgraph()
+    y = g.apply("RESHAPE", [g.input((1, 16)), g.input((2,), "int32")], (4, 4))
+    g.outputs(g.apply("RELU", [y], (4, 4)))
+    graph = read_bytes(model.build())
+    memory, _ = memory_lines(graph, built_in(graph), main=0)
+    assert memory.kinds["arena_bytes"] == "modelled"
+    assert memory.bounds["arena_bytes"] == (memory.lowest_arena_bytes, None)
 
 
 def test_scratch_that_is_not_modelled_makes_a_lower_bound() -> None:
@@ -270,7 +315,7 @@ def test_sums_hold_for_what_the_runtime_executes(xnnpack: bool) -> None:
         memory, _ = memory_lines(read_bytes(data), {0: executed_nodes(answer.subgraphs[0])}, main=0)
         check_sums(memory)
         assert len(memory.timeline) == len(answer.subgraphs[0]["nodes"])
-        assert (memory.packed_bytes is None) == any(n["members"] for n in answer.subgraphs[0]["nodes"])
+        assert bool(memory.packed_bytes) == any(n["members"] for n in answer.subgraphs[0]["nodes"])
 
 
 def test_a_graph_without_ops_has_an_arena_for_its_inputs() -> None:

@@ -19,7 +19,7 @@ FREE = re.compile(
     r"|ops\.\d+\.(variant|bound|macs|bytes|low_us|high_us)"
     r"|ops\.\d+\.candidates\.\d+\."
     r"|transitions\.\d+\.(low_us|high_us|provenance|path)"
-    r"|memory\.(arena_exact|peak_low|peak_high|baseline|peak_op|peak_tensors|timeline\.\d+\.live_bytes)|warnings\.|advice\."
+    r"|memory\.(kinds|bounds\.baseline|arena_exact|peak_low|peak_high|baseline|peak_op|peak_tensors|timeline\.\d+\.live_bytes)|warnings\.|advice\."
 )
 
 

@@ -20,7 +20,7 @@ STOCK = "stock TFLite partitioning"
 MEMORY_LINES = {
     "arena_bytes": "activation arena", "persistent_bytes": "persistent tensors", "packed_bytes": "XNNPACK's own",
     "delegate_internal_bytes": "delegate's own", "npu_pool_bytes": "NPU pool", "handover_bytes": "hand-over buffers",
-    "model_bytes": "model file",
+    "interpreter_bytes": "interpreter", "model_bytes": "model file",
 }  # fmt: skip
 
 

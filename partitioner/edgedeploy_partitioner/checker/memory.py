@@ -15,6 +15,7 @@ LINES = (
     "delegate_internal_bytes",
     "npu_pool_bytes",
     "handover_bytes",
+    "interpreter_bytes",
     "model_bytes",
 )
 """What ``peak_bytes`` is the sum of."""
@@ -22,6 +23,7 @@ LINES = (
 
 def check_memory(view: View) -> Iterator[Fault]:
     yield from _lines(view)
+    yield from _bounds(view)
     yield from _arena(view)
     yield from _timeline(view)
     yield from _peak_op(view)
@@ -49,6 +51,28 @@ def _lines(view: View) -> Iterator[Fault]:
     limit = view.plan.inputs.options.memory_limit_bytes
     if limit is not None and m.peak_bytes > limit:
         yield Fault("memory-limit", f"the peak is {m.peak_bytes} bytes, the limit is {limit}")
+
+
+def _bounds(view: View) -> Iterator[Fault]:
+    """Bounds hold the lines, those of an exact one are it, and they sum to those of the peak."""
+    m = view.plan.memory
+    lines = {name: value for name in (*LINES, "baseline_bytes") if (value := getattr(m, name)) is not None}
+    if not m.bounds and not m.kinds:
+        return
+    if set(m.bounds) != set(lines) or set(m.kinds) != set(lines):
+        yield Fault("line", "bounds and kinds are not of the lines that are modelled")
+        return
+    for name, line in lines.items():
+        low, high = m.bounds[name]
+        is_point = low == line == high
+        if not low <= line or (high is not None and high < line) or (m.kinds[name] == "exact" and not is_point):
+            yield Fault("line", f"{name} is {line}, {m.kinds[name]}, and not within {low} and {high}")
+    summed = [m.bounds[name] for name in LINES if name in lines]
+    low_bytes = sum(low for low, _ in summed)
+    highs = [high for _, high in summed if high is not None]
+    high_bytes = sum(highs) if len(highs) == len(LINES) else None
+    if (low_bytes, high_bytes) != (m.peak_low_bytes, m.peak_high_bytes):
+        yield Fault("peak", f"the bounds sum to {low_bytes} and {high_bytes} bytes, those of the peak differ")
 
 
 def _arena(view: View) -> Iterator[Fault]:

@@ -6,29 +6,39 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
+from typing import Any
 
 from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena
+from edgedeploy_partitioner.memory.interpreter import interpreter
+from edgedeploy_partitioner.memory.line import Line
+from edgedeploy_partitioner.memory.npu import npu_lines, pool_warnings
+from edgedeploy_partitioner.memory.platform import Platform
+from edgedeploy_partitioner.memory.xnnpack import packed
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import Memory, TimelineStep, Warn
 from edgedeploy_partitioner.solver.problem import XNNPACK
 
 Executed = Mapping[int, Sequence[ExecutedNode]]
 
+_BASELINE = "baseline_bytes"
+_OF_PARTITIONS = ("delegate_internal_bytes", "npu_pool_bytes", "handover_bytes")
 _NOT_MODELLED = {
-    "packed_bytes": "the weights that XNNPACK packs, and its workspace",
     "delegate_internal_bytes": "tensors inside delegate partitions",
     "npu_pool_bytes": "what the NPU's driver allocates",
     "handover_bytes": "buffers that hand tensors to partitions",
-    "baseline_bytes": "the process and the runtime without a model",
+    _BASELINE: "the process and the runtime without a model",
 }
 _LISTED = 4
 
 
-def memory_lines(graph: Graph, executed: Executed, main: int, threads: int = 1) -> tuple[Memory, tuple[Warn, ...]]:
+def memory_lines(
+    graph: Graph, executed: Executed, main: int, threads: int = 1, platform: Platform | None = None
+) -> tuple[Memory, tuple[Warn, ...]]:
     """The memory of running subgraph ``main``, and warnings for what the numbers leave out.
 
     ``executed`` has the nodes of every subgraph in execution order; its delegate nodes are the plan's partitions,
-    numbered as they come. ``threads`` matters to built-in kernels.
+    numbered as they come. ``threads`` matters to built-in kernels. Without a ``platform`` nothing is known of an NPU
+    and of the baseline, and XNNPACK is that of x86-64.
     """
     reached = _reached(graph, executed, main)
     arenas = {i: arena(graph, graph.subgraphs[i], executed[i], threads) for i in reached}
@@ -40,23 +50,25 @@ def memory_lines(graph: Graph, executed: Executed, main: int, threads: int = 1) 
     arena_bytes = _arena_bytes(graph, executed, held, main)
     is_exact = len(held) == 1 and held[main].exact
 
-    lines = _other_lines(graph, executed, arenas)
-    known_bytes = graph.size + sum(line or 0 for line in lines.values())
+    in_arena = Line.exact(arena_bytes) if is_exact else Line(arena_bytes, live_bytes, None, "modelled")
+    lines, warns = _lines(graph, executed, arenas, in_arena, platform)
+    known = Line.total(line for name, line in lines.items() if line is not None and name != _BASELINE)
+    is_known = None not in [line for name, line in lines.items() if name != _BASELINE]
+    values: dict[str, Any] = {name: None if line is None else line.bytes for name, line in lines.items()}
     memory = Memory(
-        arena_bytes=arena_bytes,
+        **values,
         arena_exact=is_exact,
-        **lines,
-        model_bytes=graph.size,
-        peak_bytes=known_bytes + arena_bytes,
-        peak_low_bytes=known_bytes + (arena_bytes if is_exact else live_bytes),
-        peak_high_bytes=known_bytes + arena_bytes if is_exact and None not in lines.values() else None,
-        baseline_bytes=None,
+        peak_bytes=known.bytes,
+        peak_low_bytes=known.low_bytes,
+        peak_high_bytes=known.high_bytes if is_known else None,
         peak_op=(top.subgraph, executed[top.subgraph][top.position].members[0]) if top else None,
         peak_tensors=_tensors(graph, held[top.subgraph], top) if top else (),
         lowest_arena_bytes=live_bytes,
         timeline=_timeline(executed, moments),
+        kinds={name: line.kind for name, line in lines.items() if line is not None},
+        bounds={name: (line.low_bytes, line.high_bytes) for name, line in lines.items() if line is not None},
     )
-    return memory, (*_arena_warnings(graph, held), *_line_warnings(memory))
+    return memory, (*_arena_warnings(graph, held), *warns, *_line_warnings(memory))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +159,36 @@ def _callees_first(graph: Graph, executed: Executed, arenas: Mapping[int, Arena]
 # --- the lines ---
 
 
-def _other_lines(graph: Graph, executed: Executed, arenas: Mapping[int, Arena]) -> dict[str, int | None]:
-    """Everything but the arena and the model: bytes, or None for a line that is not modelled."""
-    delegates = {node.delegate for subgraph in arenas for node in executed[subgraph] if node.op is None}
-    of_partitions = None if delegates - {XNNPACK} else 0
-    return {
-        "persistent_bytes": sum(a.persistent_bytes for a in arenas.values()) + _resource_bytes(graph, arenas),
-        "packed_bytes": None if XNNPACK in delegates else 0,
-        "delegate_internal_bytes": of_partitions,
-        "npu_pool_bytes": of_partitions,
-        "handover_bytes": of_partitions,
+def _lines(
+    graph: Graph, executed: Executed, arenas: Mapping[int, Arena], in_arena: Line, platform: Platform | None
+) -> tuple[dict[str, Line | None], tuple[Warn, ...]]:
+    """Every line by name, None for one that is not modelled, and warnings of the NPU's."""
+    run = {i: executed[i] for i in arenas}
+    persistent_bytes = sum(a.persistent_bytes for a in arenas.values()) + _resource_bytes(graph, arenas)
+    lines: dict[str, Line | None] = {
+        "arena_bytes": in_arena,
+        "persistent_bytes": Line.exact(persistent_bytes),
+        "packed_bytes": packed(graph, run, platform.isa if platform else ()),
+        "interpreter_bytes": interpreter(graph, run),
+        "model_bytes": Line.exact(graph.size),
+        _BASELINE: platform.baseline_line if platform else None,
     }
+    partitions = {
+        number: place[0]
+        for number, place in enumerate(_partitions(executed))
+        if place[0] in arenas and executed[place[0]][place[1]].delegate != XNNPACK
+    }
+    warns: tuple[Warn, ...] = ()
+    npu: tuple[Line | None, ...] = (None, None, None) if partitions else (Line.none(),) * 3
+    if platform and partitions:
+        found = npu_lines(graph, platform, partitions)
+        npu, warns = (found.delegate_internal, found.npu_pool, found.handover), tuple(pool_warnings(platform, found))
+    return lines | dict(zip(_OF_PARTITIONS, npu, strict=True)), warns
+
+
+def _partitions(executed: Executed) -> list[tuple[int, int]]:
+    """Subgraph and position of each delegate node, by its number in the plan."""
+    return [(i, at) for i, nodes in executed.items() for at, node in enumerate(nodes) if node.op is None]
 
 
 def _resource_bytes(graph: Graph, subgraphs: Collection[int]) -> int:
@@ -180,8 +211,7 @@ def _tensors(graph: Graph, its: Arena, top: _Moment) -> tuple[int, ...]:
 
 
 def _timeline(executed: Executed, moments: Sequence[_Moment]) -> tuple[TimelineStep, ...]:
-    delegated = [(i, at) for i, nodes in executed.items() for at, node in enumerate(nodes) if node.op is None]
-    partition = {place: number for number, place in enumerate(delegated)}
+    partition = {place: number for number, place in enumerate(_partitions(executed))}
     return tuple(
         TimelineStep(
             subgraph=m.subgraph,

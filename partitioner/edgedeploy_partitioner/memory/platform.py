@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.plan import Segment
 from edgedeploy_profiles.schema import Backend, Quantity, Stack
 
@@ -24,3 +25,11 @@ class Platform:
     """Extensions of the core, as its profile names them: they choose XNNPACK's kernels."""
     baseline: Quantity | None = None
     """Bytes of a process that holds the runtime and no model."""
+
+    @property
+    def baseline_line(self) -> Line | None:
+        """Measured on x86-64, so it is assumed on any other core."""
+        if self.baseline is None:
+            return None
+        low, value, high = (round(n) for n in (self.baseline.lowest, self.baseline.value, self.baseline.highest))
+        return Line(value, low, high, "assumed" if "asimd" in self.isa else "modelled")

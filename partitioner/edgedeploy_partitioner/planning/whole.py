@@ -13,6 +13,7 @@ from edgedeploy_partitioner import plan as p
 from edgedeploy_partitioner.cost import Range, fixed
 from edgedeploy_partitioner.memory.lines import memory_lines
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
+from edgedeploy_partitioner.memory.platform import Platform
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.planning.assemble import Entries, entries
 from edgedeploy_partitioner.planning.calls import Use, bounds, uses
@@ -75,11 +76,27 @@ class Whole:
             scn.subgraph.index: _executed(scn, schedule)
             for scn, schedule in zip(self.scenes, self.schedules, strict=True)
         }
-        memory, warns = memory_lines(self.graph, executed, self.main, self.target.cpu.threads)
+        memory, warns = memory_lines(self.graph, executed, self.main, self.target.cpu.threads, self._platform)
         if not any(schedule.unpacking for schedule in self.schedules):
             return memory, warns
         told = p.Warn("arena_lower_bound", "XNNPACK unpacks constants in a node of its own, which is not modelled")
         return structs.replace(memory, arena_exact=False), (*warns, told)
+
+    @property
+    def _platform(self) -> Platform:
+        target = self.target
+        by_partition: dict[int, list[p.Segment]] = {}
+        for segment in (s for e in self.entries for s in e.segments):
+            by_partition.setdefault(segment.partition, []).append(segment)
+        return Platform(
+            runtime=target.runtime.name,
+            version=target.runtime.version,
+            stack=None if target.stack is None else target.board.stacks[target.stack],
+            backend=target.backend,
+            segments={number: tuple(found) for number, found in by_partition.items()},
+            isa=target.cpu.core.isa,
+            baseline=target.runtime.baseline_bytes,
+        )
 
     @property
     def stranded(self) -> bool:

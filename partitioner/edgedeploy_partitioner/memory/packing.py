@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What XNNPACK's operators keep on the heap, by shape: packed weights, tables of pointers, scratch memory.
+
+A matrix kernel makes ``nr`` results at a time out of ``kr`` products each, so weights are padded to multiples of
+both; ``mr`` is how many rows it takes at once. Which kernels run depends on the instruction set. The tiles of x86-64
+were read off the allocations of ai-edge-litert 2.3.0 on a machine with AVX2. Those of arm64 are from google/XNNPACK
+(@1f4206166e5f src/configs/gemm-config.c, @a59a6cc8d21c src/configs/dwconv-config.c) and were not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import prod
+from typing import Literal, NamedTuple
+
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
+
+ALIGNMENT_BYTES = 64
+_POINTER_BYTES = 8
+_MOST_TAPS = 25  # of the largest depthwise kernel; a larger filter runs as a convolution of one channel a group
+_SPARE_ROWS = 10  # of quantisation parameters, which XNNPACK may read beyond the end
+_PARAMETER_BYTES = 16
+_INT8_SUM_BYTES = 96
+
+Arithmetic = Literal["float32", "int8", "dynamic"]
+"""What the products are made of; ``dynamic`` is a float input that is quantised while it runs."""
+
+
+class Tile(NamedTuple):
+    nr: int
+    kr: int
+    mr: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """``narrow`` is used for floats with fewer than ``narrow_below`` results."""
+
+    matrix: dict[Arithmetic, Tile]
+    narrow: Tile
+    narrow_below: int
+    channels: dict[Arithmetic, int]
+    """Channels that a depthwise kernel takes at once."""
+    taps: dict[Arithmetic, tuple[int, ...]]
+    """Sizes of filters that there is a depthwise kernel for; a smaller one is padded."""
+    measured: bool
+
+
+_TAPS: dict[Arithmetic, tuple[int, ...]] = {"float32": (3, 4, 9, _MOST_TAPS), "int8": (9, _MOST_TAPS)}
+_TAPS_ARM: dict[Arithmetic, tuple[int, ...]] = {"float32": (3, 4, 9, _MOST_TAPS), "int8": (3, 9, _MOST_TAPS)}
+
+X86_64 = Tiles(
+    matrix={"float32": Tile(16, 1, 5), "int8": Tile(8, 8, 3), "dynamic": Tile(8, 8, 4)},
+    narrow=Tile(8, 1, 10),
+    narrow_below=16,
+    channels={"float32": 16, "int8": 16},
+    taps=_TAPS,
+    measured=True,
+)
+
+
+def _arm64(int8: Tile) -> Tiles:
+    return Tiles(
+        matrix={"float32": Tile(8, 1, 6), "int8": int8, "dynamic": int8},
+        narrow=Tile(2, 1, 4),
+        narrow_below=3,
+        channels={"float32": 8, "int8": 16},
+        taps=_TAPS_ARM,
+        measured=False,
+    )
+
+
+def tiles(isa: Collection[str]) -> Tiles:
+    """The tiles of a core with these extensions."""
+    if "asimd" not in isa:
+        return X86_64
+    return _arm64(Tile(16, 8, 4) if "i8mm" in isa else Tile(16, 4, 4) if "dotprod" in isa else Tile(16, 1, 4))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one operator keeps for as long as the interpreter lives, and what it needs in the workspace while it runs.
+
+    ``quantized_bytes`` is the value it makes of a float input with int8 weights, which lies in the workspace too.
+    """
+
+    weights_bytes: int = 0
+    pointers_bytes: int = 0
+    scratch_bytes: int = 0
+    quantized_bytes: int = 0
+
+
+def held(graph: Graph, op: Op, tile_of: Tiles) -> Held:
+    """The buffers of ``op``. An op of another kind, or with fewer inputs or dimensions than its kind has, has none."""
+    rule = _RULES.get(op.name)
+    if rule is None:
+        return Held()
+    try:
+        return rule(_Operator(graph, op, tile_of))
+    except (LookupError, ValueError, ZeroDivisionError):
+        return Held()
+
+
+def up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """An op as XNNPACK's delegate hands it over."""
+
+    graph: Graph
+    op: Op
+    tiles: Tiles
+
+    def input(self, position: int) -> Tensor:
+        """The tensor there. Raises LookupError if the op has none."""
+        if position >= len(self.op.inputs) or self.op.inputs[position] < 0:
+            raise LookupError(position)
+        return self.graph.tensor(self.op.subgraph, self.op.inputs[position])
+
+    @property
+    def output(self) -> Tensor:
+        return self.graph.tensor(self.op.subgraph, self.op.outputs[0])
+
+    def arithmetic(self, x: Tensor, weights: Tensor) -> Arithmetic:
+        if x.dtype not in (DType.FLOAT32, DType.FLOAT16):
+            return "int8"
+        return "dynamic" if weights.dtype in (DType.INT8, DType.INT4, DType.INT2) else "float32"
+
+    def tile(self, arithmetic: Arithmetic, results: int) -> Tile:
+        is_narrow = arithmetic == "float32" and results < self.tiles.narrow_below
+        return self.tiles.narrow if is_narrow else self.tiles.matrix[arithmetic]
+
+    def number(self, name: str, default: int = 1) -> int:
+        value = self.op.options.get(name, default)
+        return value if isinstance(value, int) else default
+
+    @property
+    def is_same(self) -> bool:
+        return self.op.options.get("padding", "SAME") == "SAME"
+
+
+# A result's bias, its scale and the sum of its weights, as far as the arithmetic needs them.
+_PER_RESULT: dict[Arithmetic, int] = {"float32": 4, "int8": 8, "dynamic": 12}
+
+
+def _weights(
+    o: _Operator, weights: Tensor, arithmetic: Arithmetic, *, taps: int, depth: int, results: int, groups: int = 1,
+    parts: int = 1,
+) -> int:  # fmt: skip
+    tile = o.tile(arithmetic, results)
+    bits = 32 if arithmetic == "float32" else min(weights.dtype.bits, 8)
+    one = taps * up(depth, tile.kr) * bits // 8 + parts * _PER_RESULT[arithmetic]
+    return up(one * up(results, tile.nr) * groups, ALIGNMENT_BYTES)
+
+
+def _quantized(x: Tensor, rows: int, arithmetic: Arithmetic) -> int:
+    """A float input in int8, with a scale and an offset for each of ``rows``."""
+    if arithmetic != "dynamic":
+        return 0
+    parameters = _PARAMETER_BYTES * (rows + _SPARE_ROWS)
+    return up(x.elements, ALIGNMENT_BYTES) + up(parameters, ALIGNMENT_BYTES)
+
+
+def _rows(count: int, mr: int) -> int:
+    return count if count <= mr else up(count, mr)
+
+
+def _conv(o: _Operator) -> Held:
+    x, weights = o.input(0), o.input(1)
+    arithmetic = o.arithmetic(x, weights)
+    results, height, width, depth = weights.shape
+    groups = x.shape[3] // depth
+    taps, pixels = height * width, prod(o.output.shape[1:3])
+    is_plain = taps == 1 and o.number("stride_w") == o.number("stride_h") == 1
+    mr = o.tile(arithmetic, results // groups).mr
+    return Held(
+        _weights(o, weights, arithmetic, taps=taps, depth=depth, results=results // groups, groups=groups),
+        0 if is_plain else _POINTER_BYTES * taps * _rows(pixels, mr),
+        quantized_bytes=_quantized(x, x.shape[0], arithmetic),
+    )
+
+
+def _depthwise(o: _Operator) -> Held:
+    x, weights = o.input(0), o.input(1)
+    arithmetic = o.arithmetic(x, weights)
+    _, height, width, channels = weights.shape
+    taps, (out_height, out_width) = height * width, o.output.shape[1:3]
+    if taps > _MOST_TAPS or channels != x.shape[3]:
+        results = channels // x.shape[3]
+        size = _weights(o, weights, arithmetic, taps=taps, depth=1, results=results, groups=x.shape[3])
+        rows = _rows(out_height * out_width, o.tile(arithmetic, results).mr)
+        return Held(size, _POINTER_BYTES * taps * rows)
+    padded = min(t for t in o.tiles.taps[arithmetic] if t >= taps)
+    one = padded * (4 if arithmetic == "float32" else 1) + _PER_RESULT[arithmetic]
+    step = width if o.number("dilation_w_factor") > 1 else min(o.number("stride_w"), width)
+    pointers = out_height * (taps + (out_width - 1) * step * height) + padded - taps
+    return Held(
+        up(one * up(channels, o.tiles.channels[arithmetic]), ALIGNMENT_BYTES),
+        up(_POINTER_BYTES * pointers, ALIGNMENT_BYTES),
+    )
+
+
+def _transpose_conv(o: _Operator) -> Held:
+    return _transposed(o, o.input(2), o.input(1), o.number("stride_h"), o.number("stride_w"))
+
+
+def _transpose_bias(o: _Operator) -> Held:
+    """MediaPipe's custom op. Its strides are in a blob that we do not read; they follow from the shapes."""
+    x, weights = o.input(0), o.input(1)
+    return _transposed(o, x, weights, o.output.shape[1] // x.shape[1], o.output.shape[2] // x.shape[2])
+
+
+def _transposed(o: _Operator, x: Tensor, weights: Tensor, down: int, across: int) -> Held:
+    """With strides it is split into one convolution for each of the offsets."""
+    arithmetic = o.arithmetic(x, weights)
+    results, height, width, depth = weights.shape
+    out_height, out_width = o.output.shape[1:3]
+    taps = height * width
+    if (down > 1 or across > 1) and down <= height and across <= width:
+        parts, rows = down * across, out_height * across * -(-out_width // across)
+    else:
+        parts, rows = 1, _rows(out_height * out_width, o.tile(arithmetic, results).mr)
+    return Held(
+        _weights(o, weights, arithmetic, taps=taps, depth=depth, results=results, parts=parts),
+        _POINTER_BYTES * taps * rows,
+        quantized_bytes=_quantized(x, x.shape[0], arithmetic),
+    )
+
+
+def _fully_connected(o: _Operator) -> Held:
+    x, weights = o.input(0), o.input(1)
+    arithmetic = o.arithmetic(x, weights)
+    results, depth = weights.shape
+    size = _weights(o, weights, arithmetic, taps=1, depth=depth, results=results)
+    quantized = _quantized(x, x.elements // depth, arithmetic)
+    return Held(size if weights.is_constant or _is_folded(o, weights) else 0, 0, 0, quantized)
+
+
+def _is_folded(o: _Operator, tensor: Tensor) -> bool:
+    subgraph = o.graph.subgraphs[o.op.subgraph]
+    return subgraph.producer.get(tensor.id, -1) in subgraph.folded
+
+
+def _batch_matmul(o: _Operator) -> Held:
+    """A right operand that is not constant is packed at each run."""
+    left, right = o.input(0), o.input(1)
+    arithmetic = o.arithmetic(left, right)
+    depth, results = right.shape[-2:] if not o.op.options.get("adj_y") else right.shape[:-3:-1]
+    size = _weights(o, right, arithmetic, taps=1, depth=depth, results=results, groups=prod(right.shape[:-2]))
+    quantized = _quantized(left, left.elements // depth, arithmetic)
+    return Held(size, 0, 0, quantized) if right.is_constant else Held(0, 0, size, quantized)
+
+
+def _max_pool(o: _Operator) -> Held:
+    height, width = o.number("filter_height"), o.number("filter_width")
+    out_height, out_width = o.output.shape[1:3]
+    pointers = out_height * (height * width + (out_width - 1) * min(o.number("stride_w"), width) * height)
+    return Held(pointers_bytes=_POINTER_BYTES * (pointers + height * width - 1))
+
+
+def _average_pool(o: _Operator) -> Held:
+    """Pointers for the rows at the borders and one between, and with padding a factor for each pixel."""
+    x = o.input(0)
+    height, width = o.number("filter_height"), o.number("filter_width")
+    out_height, out_width = o.output.shape[1:3]
+    down = o.number("stride_h")
+    padding = max((out_height - 1) * down + height - x.shape[1], 0) if o.is_same else 0
+    above = padding // 2
+    rows = min(out_height, 1 + -(-above // down) + -(-(padding - above) // down))
+    row = height * width + (out_width - 1) * min(o.number("stride_w"), width) * height
+    return Held(
+        4 * out_height * out_width if o.is_same else 0, _POINTER_BYTES * (rows * row + height * width - 1)
+    )  # fmt: skip
+
+
+def _resize_bilinear(o: _Operator) -> Held:
+    """Four pointers and two weights for each pixel of the result."""
+    pixels, weight_bytes = prod(o.output.shape[1:3]), 4 if o.output.dtype is DType.FLOAT32 else 2
+    return Held(2 * weight_bytes * pixels, 4 * _POINTER_BYTES * pixels)
+
+
+def _reduce(o: _Operator) -> Held:
+    """Sums of 4 bytes."""
+    return Held(scratch_bytes=4 * o.output.elements + (_INT8_SUM_BYTES if o.output.dtype is not DType.FLOAT32 else 16))
+
+
+def _softmax(o: _Operator) -> Held:
+    return Held(1024 if o.output.dtype is not DType.FLOAT32 else 0)
+
+
+def _table(o: _Operator) -> Held:
+    return Held(256 if o.output.dtype in (DType.INT8, DType.UINT8) else 0)
+
+
+_RULES = {
+    "CONV_2D": _conv,
+    "DEPTHWISE_CONV_2D": _depthwise,
+    "TRANSPOSE_CONV": _transpose_conv,
+    "Convolution2DTransposeBias": _transpose_bias,
+    "FULLY_CONNECTED": _fully_connected,
+    "BATCH_MATMUL": _batch_matmul,
+    "MAX_POOL_2D": _max_pool,
+    "AVERAGE_POOL_2D": _average_pool,
+    "RESIZE_BILINEAR": _resize_bilinear,
+    **dict.fromkeys(("MEAN", "SUM"), _reduce),
+    "SOFTMAX": _softmax,
+    **dict.fromkeys(("LOGISTIC", "TANH", "ELU"), _table),
+}

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``packed_bytes``: what XNNPACK allocates beside TFLite's arena, modelled from the shapes of what it takes.
+
+Each operator keeps its packed weights and its tables of pointers (:mod:`packing`). Tensors inside a partition, scratch
+memory and inputs quantised on the way lie in one workspace, which all partitions share: it has the size that the
+hungriest needs. Constants in half precision are unpacked for the ops that cannot read them so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from edgedeploy_partitioner.memory.line import Line
+from edgedeploy_partitioner.memory.liveness import ExecutedNode
+from edgedeploy_partitioner.memory.packing import ALIGNMENT_BYTES, Tiles, held, tiles, up
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph
+from edgedeploy_partitioner.plan import XNNPACK
+
+_IN_PLACE_OPS = """
+    ABS ADD CEIL COS DIV ELU EXP EXPAND_DIMS FLOOR GELU HARD_SWISH LEAKY_RELU LOG LOGISTIC MAXIMUM MINIMUM MUL NEG PRELU
+    QUANTIZE RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 RESHAPE ROUND RSQRT SIGN SIN SOFTMAX SQRT SQUARE SQUARED_DIFFERENCE
+    SQUEEZE SUB TANH
+"""
+_IN_PLACE = frozenset(_IN_PLACE_OPS.split())
+_READS_HALF = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
+_EXTRA_BYTES = 32  # that XNNPACK may read beyond the end of the workspace
+
+# XNNPACK's own structures, by the heap of single-op models.
+_OP_BYTES = {**dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"), 2000), "FULLY_CONNECTED": 3500}
+_OTHER_OP_BYTES = 1150
+_VALUE_BYTES = 320
+_PARTITION_BYTES = 1300
+_DELEGATE_BYTES = 6000
+
+# Of the total; and for small ones, bytes. Measured on x86-64: see the docstring.
+_LOW, _HIGH, _LEAST_BYTES = 0.88, 1.12, 6_000
+_LOW_ARM, _HIGH_ARM = 0.8, 1.25
+
+Executed = Mapping[int, Sequence[ExecutedNode]]
+
+
+def packed(graph: Graph, executed: Executed, isa: Sequence[str]) -> Line:
+    """The line for the XNNPACK nodes of ``executed``, on a core with the extensions ``isa``."""
+    tile_of = tiles(isa)
+    nodes = [(graph.subgraphs[i], node) for i, found in executed.items() for node in found if node.delegate == XNNPACK]
+    if not nodes:
+        return Line.none()
+    parts = [_partition(graph, subgraph, node, executed[subgraph.index], tile_of) for subgraph, node in nodes]
+    total = _DELEGATE_BYTES + sum(p.kept_bytes for p in parts) + max(p.workspace_bytes for p in parts)
+    low, high = (_LOW, _HIGH) if tile_of.measured else (_LOW_ARM, _HIGH_ARM)
+    least = max(0, int(total * low) - _LEAST_BYTES)
+    return Line(total, least, int(total * high) + _LEAST_BYTES, "modelled")
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    kept_bytes: int
+    workspace_bytes: int
+
+
+def _partition(
+    graph: Graph, subgraph: Subgraph, node: ExecutedNode, nodes: Sequence[ExecutedNode], tile_of: Tiles
+) -> _Partition:
+    ops = [subgraph.ops[m] for m in node.members if m not in subgraph.folded]
+    kept, values = _PARTITION_BYTES + _unpacked_bytes(subgraph, node), set[int]()
+    blocks = _Workspace(subgraph, _inside(subgraph, node, nodes))
+    for op in ops:
+        buffers = held(graph, op, tile_of)
+        kept += _OP_BYTES.get(op.code, _OTHER_OP_BYTES) + buffers.weights_bytes + buffers.pointers_bytes
+        values.update(t for t in (*op.inputs, *op.outputs) if t >= 0)
+        blocks.add(op, buffers.quantized_bytes, buffers.scratch_bytes)
+    return _Partition(kept + _VALUE_BYTES * len(values), blocks.bytes())
+
+
+def _inside(subgraph: Subgraph, node: ExecutedNode, nodes: Sequence[ExecutedNode]) -> frozenset[int]:
+    """Tensors that only the partition knows."""
+    elsewhere = {t for other in nodes if other is not node for t in other.inputs}
+    made = {t for m in node.members for t in subgraph.ops[m].outputs}
+    return frozenset(made - elsewhere - set(subgraph.outputs))
+
+
+def _unpacked_bytes(subgraph: Subgraph, node: ExecutedNode) -> int:
+    """Constants that the delegate unpacks and keeps: half precision for ops that want floats, and sparse ones."""
+    total = 0
+    for op in (subgraph.ops[m] for m in node.members if m in subgraph.folded):
+        for t in op.outputs:
+            readers = [subgraph.ops[c] for c in subgraph.consumers.get(t, ()) if c in node.members]
+            as_half = op.code == "DEQUANTIZE" and subgraph.tensors[op.inputs[0]].dtype is DType.FLOAT16
+            if not as_half or any(reader.code not in _READS_HALF for reader in readers):
+                total += subgraph.tensors[t].nbytes
+    return total
+
+
+# --- the workspace ----------
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    bytes: int
+    first: int
+    last: int
+    offset: int = 0
+
+
+class _Workspace:
+    """The values of one partition that lie in the workspace, and where XNNPACK's planner puts them."""
+
+    def __init__(self, subgraph: Subgraph, inside: frozenset[int]) -> None:
+        self.subgraph, self.inside = subgraph, inside
+        self.values: dict[int, _Block] = {}
+        self.others: list[_Block] = []
+        self.quantized: dict[int, int] = {}
+        self.owner: dict[int, int] = {}
+        self.step = 0
+
+    def add(self, op: Op, quantized_bytes: int, scratch_bytes: int) -> None:
+        """The next op; ``quantized_bytes`` is what it makes of its float input in a step of its own."""
+        reads = [t for t in dict.fromkeys(op.inputs) if t in self.inside]
+        source = op.inputs[2 if op.code == "TRANSPOSE_CONV" else 0] if quantized_bytes else -1
+        if quantized_bytes and source not in self.quantized:
+            self._use([source] if source in reads else [])
+            self.quantized[source] = len(self.others)
+            self.others.append(_Block(quantized_bytes, self.step, self.step))
+            self.step += 1
+        if quantized_bytes:
+            at = self.quantized[source]
+            self.others[at] = replace(self.others[at], last=self.step)
+            reads = [t for t in reads if t != source]
+        if scratch_bytes:
+            self.others.append(_Block(up(scratch_bytes, ALIGNMENT_BYTES), self.step, self.step))
+        self._use(reads)
+        for t in op.outputs:
+            if t in self.inside:
+                shared = self._shared(op, t)
+                if shared is None:
+                    size = up(self.subgraph.tensors[t].nbytes, ALIGNMENT_BYTES)
+                    self.values[t] = _Block(size, self.step, self.step)
+                else:
+                    self.owner[t] = shared
+                    self._use([t])
+        self.step += 1
+
+    def _use(self, tensors: Iterable[int]) -> None:
+        for t in tensors:
+            home = self.owner.get(t, t)
+            if home in self.values:
+                self.values[home] = replace(self.values[home], last=self.step)
+
+    def _shared(self, op: Op, result: int) -> int | None:
+        """The value that ``result`` is written over: of the same size, and nobody else reads it."""
+        if op.code not in _IN_PLACE:
+            return None
+        for t in op.inputs:
+            is_same = t in self.inside and self.subgraph.tensors[t].nbytes == self.subgraph.tensors[result].nbytes
+            if is_same and self._readers(t) == 1 and self._readers(result) == 1:
+                return self.owner.get(t, t)
+        return None
+
+    def _readers(self, tensor: int) -> int:
+        return len(self.subgraph.consumers.get(tensor, ()))
+
+    def bytes(self) -> int:
+        placed: list[_Block] = []
+        for block in sorted((*self.values.values(), *self.others), key=lambda b: -b.bytes):
+            alive = sorted((b.offset, b.offset + b.bytes) for b in placed if _overlap(b, block))
+            placed.append(replace(block, offset=_offset(alive, block.bytes)))
+        size = max((b.offset + b.bytes for b in placed), default=0)
+        return size + _EXTRA_BYTES if size else 0
+
+
+def _overlap(a: _Block, b: _Block) -> bool:
+    return a.first <= b.last and b.first <= a.last
+
+
+def _offset(alive: Sequence[tuple[int, int]], size: int) -> int:
+    """The start of the smallest gap between or below ``alive`` that fits, else their end."""
+    gaps = [(start - end, end) for end, start in _gaps(alive) if start - end >= size]
+    return min(gaps, key=lambda gap: gap[0])[1] if gaps else max((end for _, end in alive), default=0)
+
+
+def _gaps(alive: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    reached = 0
+    for start, end in alive:
+        if start > reached:
+            yield reached, start
+        reached = max(reached, end)
