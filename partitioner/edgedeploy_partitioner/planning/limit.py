@@ -107,7 +107,7 @@ def _tightened(
         return [found.schedule, *(s for s, _ in found.others)]
 
     # What no placement changes; the least seen keeps the program's limit a necessary one.
-    fixed = min(total - arena for total, arena in (measured(schedule) for schedule, _ in offers))
+    fixed = min(measured(schedule)[1] for schedule, _ in offers)
     necessary = within = above = max(0, limit - fixed)
     for few in _FEW_PARTITIONS:
         most = search.request.max_partitions
@@ -133,7 +133,8 @@ def _tightened(
 
 
 class _Memory:
-    """Peak and arena of the whole model with given schedules; each combination is measured once."""
+    """Peak of the whole model with given schedules, and what of it does not go with the placement of ops; each
+    combination is measured once."""
 
     def __init__(self, search: Search, scenes: Sequence[Scene]) -> None:
         self.search, self.scenes = search, scenes
@@ -152,5 +153,5 @@ class _Memory:
             self._seen += schedules  # keeps their ids their own
             whole = self.search.whole(self.scenes, schedules)
             memory = replace(whole, main=main).memory[0]
-            self._known[key] = memory.peak_bytes, memory.arena_bytes
+            self._known[key] = memory.peak_bytes, memory.model_bytes + (memory.persistent_bytes or 0)
         return self._known[key]
