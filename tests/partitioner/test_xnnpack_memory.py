@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,7 +134,13 @@ def pool(code: str, size: int, taps: int, stride: int) -> bytes:
     model = Model()
     g = model.subgraph()
     out = -(-size // stride)
-    options = {"padding": "SAME", "stride_w": stride, "stride_h": stride, "filter_width": taps, "filter_height": taps}
+    options: dict[str, Any] = {
+        "padding": "SAME",
+        "stride_w": stride,
+        "stride_h": stride,
+        "filter_width": taps,
+        "filter_height": taps,
+    }
     g.outputs(g.apply(code, [g.input((1, size, size, 8))], (1, out, out, 8), **options))
     return model.build()
 
@@ -151,7 +158,7 @@ def chain(skip: bool) -> bytes:
     """Convolutions one after the other, so that tensors inside count; with ``skip`` one of them lives longer."""
     model = Model()
     g = model.subgraph()
-    same = {"padding": "SAME", "stride_w": 1, "stride_h": 1}
+    same: dict[str, Any] = {"padding": "SAME", "stride_w": 1, "stride_h": 1}
 
     def pointwise(x: int, results: int) -> int:
         weights = g.constant(np.ones((results, 1, 1, 8), np.float32))
@@ -176,22 +183,19 @@ def matmul(constant: bool) -> bytes:
 
 
 SINGLE: dict[str, Callable[[], bytes]] = {
-    **{f"conv {t}": lambda t=t: conv(64, 16, 100, 3, dtype=t) for t in ("float32", "int8", "dynamic", "float16")},
+    **{f"conv {t}": partial(conv, 64, 16, 100, 3, dtype=t) for t in ("float32", "int8", "dynamic", "float16")},
     "conv few results": lambda: conv(64, 16, 9, 3),
     "conv 1x1": lambda: conv(32, 300, 201, 1),
     "conv stride": lambda: conv(63, 3, 24, 5, stride=2, dtype="int8"),
-    **{
-        f"depthwise {t}": lambda t=t: conv(64, 70, 70, 3, dtype=t, code="DEPTHWISE_CONV_2D")
-        for t in ("float32", "int8")
-    },
+    **{f"depthwise {t}": partial(conv, 64, 70, 70, 3, dtype=t, code="DEPTHWISE_CONV_2D") for t in ("float32", "int8")},
     "depthwise 5x5 stride": lambda: conv(64, 70, 70, 5, stride=2, code="DEPTHWISE_CONV_2D"),
     "depthwise 7x7": lambda: conv(32, 20, 20, 7, code="DEPTHWISE_CONV_2D"),
     "depthwise two for one": lambda: conv(64, 20, 40, 3, code="DEPTHWISE_CONV_2D", made=2),
     **{
-        f"transpose conv {t}": lambda t=t: conv(33, 16, 24, 3, stride=2, dtype=t, code="TRANSPOSE_CONV")
+        f"transpose conv {t}": partial(conv, 33, 16, 24, 3, stride=2, dtype=t, code="TRANSPOSE_CONV")
         for t in ("float32", "int8", "dynamic", "float16")
     },
-    **{f"dense {t}": lambda t=t: dense(8, 401, 301, t) for t in ("float32", "int8", "dynamic")},
+    **{f"dense {t}": partial(dense, 8, 401, 301, t) for t in ("float32", "int8", "dynamic")},
     "max pool": lambda: pool("MAX_POOL_2D", 128, 3, 2),
     "average pool": lambda: pool("AVERAGE_POOL_2D", 128, 3, 1),
     "resize": resize,

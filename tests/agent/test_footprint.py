@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model costs its process, measured in a child."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgedeploy_agent import footprint
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+UNET = EXAMPLES / "unet_128.int8.tflite"
+KWS = EXAMPLES / "dscnn_kws.int8.tflite"
+
+
+def measured(*arguments: str | Path) -> tuple[int, list[dict[str, Any]]]:
+    command = [sys.executable, "-m", footprint.__name__, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(footprint.heap_bytes() is None, reason="glibc 2.33 or newer says what malloc gave out")
+def test_each_stage_has_what_it_adds() -> None:
+    status, [unet] = measured("--first", KWS, UNET)
+    assert status == 0
+    assert tuple(unet["stages"]) == footprint.STAGES
+    assert not unet["error"]
+    heap = [stage["heap_bytes"] for stage in unet["stages"].values()]
+    assert 100_000 < heap[1] - heap[0] < 200_000
+    assert 7_000_000 < heap[2] - heap[1] < 9_000_000
+    if unet["peak_bytes"] is not None:
+        grown = unet["peak_bytes"] - unet["stages"]["before"]["rss_bytes"]
+        assert 7_000_000 < grown < 10_000_000
+
+
+def test_a_model_that_does_not_load_does_not_stop_the_others(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.tflite"
+    bad.write_bytes(b"no model")
+    status, answers = measured(bad, KWS)
+    assert status == 1
+    assert [bool(answer["error"]) for answer in answers] == [True, False]
+    assert "run" in answers[1]["stages"]
