@@ -18,7 +18,7 @@ from edgedeploy import commands
 EXIT_CODES = """\b
 Exit codes:
   0    done
-  1    a gate failed (--fail-on), or check found a fault
+  1    a gate failed (--fail-on, --limit), or check found a fault
   2    bad input or usage
   3    this model cannot be planned or deployed on this board
   70   a bug in edgedeploy

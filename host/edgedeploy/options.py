@@ -110,6 +110,21 @@ Cpus = Annotated[
     str | None,
     typer.Option("--cpus", metavar="big|little|LIST", help="CPU cores to use. [default: the fastest cluster]"),
 ]
+MaxPartitions = Annotated[
+    int | None, typer.Option("--max-partitions", min=0, metavar="N", help="Most partitions, XNNPACK's not counted.")
+]
+Force = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--force",
+        metavar="WHAT=BACKEND",
+        help="Run these ops there: an index, a range 3-9, subgraph:index, an operator name or tensor:NAME. Repeatable.",
+    ),
+]
+Forbid = Annotated[
+    list[str] | None,
+    typer.Option("--forbid", metavar="WHAT=BACKEND", help="Never run these ops there. Repeatable."),
+]
 AssumeUnknown = Annotated[
     Unknown, typer.Option("--assume-unknown", help="What an op counts as when nobody knows whether the NPU takes it.")
 ]

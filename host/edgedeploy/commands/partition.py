@@ -39,22 +39,9 @@ def command(
             help="Most memory at the peak, of what is modelled: the report lists what is not.",
         ),
     ] = None,
-    max_partitions: Annotated[
-        int | None, typer.Option("--max-partitions", min=0, metavar="N", help="Most partitions, XNNPACK's not counted.")
-    ] = None,
-    force: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--force",
-            metavar="WHAT=BACKEND",
-            help="Run these ops there: an index, a range 3-9, subgraph:index, an operator name or tensor:NAME. "
-            "Repeatable.",
-        ),
-    ] = None,
-    forbid: Annotated[
-        list[str] | None,
-        typer.Option("--forbid", metavar="WHAT=BACKEND", help="Never run these ops there. Repeatable."),
-    ] = None,
+    max_partitions: o.MaxPartitions = None,
+    force: o.Force = None,
+    forbid: o.Forbid = None,
     assume_unknown: o.AssumeUnknown = o.Unknown.refused,
     signature: o.SignatureKey = None,
     input_shape: o.InputShapes = None,

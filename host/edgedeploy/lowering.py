@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would lower a plan's peak memory, each way with its peak and what it costs in latency."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from edgedeploy.arenaview import in_place
+from edgedeploy.planview import claimed_partitions, ops_label
+from edgedeploy.text import plural
+from edgedeploy_partitioner.errors import PlanningError
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.plan import XNNPACK, Memory, Plan
+
+MOST_PLANS = 4
+MOST_OPS_PLANNED = 2_000
+"""All plans of the ladder together: a large model gets fewer rungs, at least two."""
+RUNG = 8
+"""Each rung asks for this part of the arena less than the last one took."""
+OPS_SHOWN = 24
+
+Planner = Callable[..., Plan]
+"""Plans the model again with the same options but those given. Raises PlanningError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A change and what it leads to. ``latency_ns`` is None where the change is not to the plan but to the model."""
+
+    title: str
+    peak_bytes: int
+    is_whole: bool
+    """False where lines of its memory are not modelled: the peak is then a lower bound."""
+    arena_bytes: int
+    latency_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """``ways`` lower the peak; ``useless`` were tried and do not."""
+
+    ways: tuple[Way, ...]
+    useless: tuple[Way, ...]
+    infeasible_bytes: int | None
+    """The last limit for which no plan was found; None where each that was tried was kept."""
+
+
+OTHER_WAYS: tuple[Callable[[Plan, Graph], Iterator[Way]], ...] = ()
+"""More ways to lower a peak, which need no plan."""
+
+
+def lowering(plan: Plan, graph: Graph, planner: Planner, limit_bytes: int | None) -> Lowering:
+    """Try every way. ``graph`` is the planned model; a ``limit_bytes`` that the plan is over is the first rung."""
+    rungs, infeasible = _ladder(plan, planner, limit_bytes)
+    tried = [*rungs, *_planned_anew(plan, planner), *_in_place(plan, graph)]
+    tried += [way for ask in OTHER_WAYS for way in ask(plan, graph)]
+    ways: dict[tuple[int, int | None], Way] = {}
+    for way in tried:
+        if way.peak_bytes < plan.memory.peak_bytes:
+            ways.setdefault((way.peak_bytes, way.latency_ns), way)
+    useless = tuple(way for way in tried if way.peak_bytes >= plan.memory.peak_bytes)
+    return Lowering(tuple(ways.values()), useless, infeasible)
+
+
+def this_plan(plan: Plan) -> Way:
+    """The plan as it is, to compare with."""
+    return _way("as it is", plan)
+
+
+def is_whole(memory: Memory) -> bool:
+    """Whether every line of the peak is modelled."""
+    lines = (memory.packed_bytes, memory.delegate_internal_bytes, memory.npu_pool_bytes, memory.handover_bytes)
+    return None not in (memory.persistent_bytes, *lines)
+
+
+def _ladder(plan: Plan, planner: Planner, limit_bytes: int | None) -> tuple[list[Way], int | None]:
+    """Plans under lower and lower limits, until no plan is found or there are enough."""
+    found: list[Way] = []
+    infeasible = None
+    peak = plan.memory.peak_bytes
+    limits = [peak - 1] if limit_bytes is None or limit_bytes >= peak - 1 else [limit_bytes, peak - 1]
+    for _ in range(max(2, min(MOST_PLANS, MOST_OPS_PLANNED // max(1, len(plan.ops))))):
+        limit = limits.pop(0)
+        try:
+            other = planner(memory_limit_bytes=limit)
+        except PlanningError:
+            infeasible = limit
+            if not limits:
+                break
+            continue
+        peak = other.memory.peak_bytes
+        found.append(_way(f"--memory-limit {peak}: {_placement(other)}", other))
+        limits = [min(peak - 1, peak - other.memory.arena_bytes // RUNG)]
+        if limits[0] <= other.memory.model_bytes:
+            break
+    return found, infeasible
+
+
+def _placement(plan: Plan) -> str:
+    ours = claimed_partitions(plan)
+    if not ours:
+        return "all on the CPU"
+    backends = [op.backend for op in plan.ops if not op.folded]
+    spread = ", ".join(f"{backends.count(b)} on {b}" for b in dict.fromkeys(backends) if b != "cpu")
+    return f"{plural(len(ours), 'partition')}, of {plural(len(backends), 'op')} {spread}"
+
+
+def _way(title: str, plan: Plan) -> Way:
+    memory = plan.memory
+    return Way(title, memory.peak_bytes, is_whole(memory), memory.arena_bytes, plan.predicted.latency_ns)
+
+
+def _planned_anew(plan: Plan, planner: Planner) -> Iterator[Way]:
+    """Without the NPU, and without XNNPACK, where the plan has them."""
+    changes: list[tuple[str, dict[str, str]]] = []
+    if any(op.backend not in ("cpu", "neon") for op in plan.ops):
+        changes.append(("--npu none: no NPU", {"npu": "none"}))
+    if plan.inputs.runtime.xnnpack != "off" and any(part.delegate == XNNPACK for part in plan.partitions):
+        changes.append(("--xnnpack off: built-in kernels on the CPU", {"xnnpack": "off"}))
+    for title, change in changes:
+        with contextlib.suppress(PlanningError):
+            yield _way(title, planner(**change))
+
+
+def _in_place(plan: Plan, graph: Graph) -> Iterator[Way]:
+    """Only where the arena is that of the main subgraph alone."""
+    found = in_place(plan, graph) if plan.memory.arena_exact else None
+    if found is not None and found.before_bytes == plan.memory.arena_bytes:
+        saved = plan.memory.arena_bytes - found.arena_bytes
+        title = f"op {ops_label(plan, found.ops, OPS_SHOWN)} fused into the op before, or in place: a change of model"
+        yield Way(title, plan.memory.peak_bytes - saved, is_whole(plan.memory), found.arena_bytes, None)
