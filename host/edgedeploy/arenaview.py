@@ -122,7 +122,7 @@ def in_place(plan: Plan, graph: Graph) -> InPlace | None:
         op = None if node.op is None else subgraph.ops[node.op]
         if op is None or op.code not in _ELEMENTWISE or not op.outputs:
             continue
-        pair = _pair(op, position, found, subgraph)
+        pair = _pair(op, position, found)
         if pair is not None:
             operand, result = pair
             del found[result.tensor]
@@ -136,16 +136,15 @@ def in_place(plan: Plan, graph: Graph) -> InPlace | None:
     return InPlace(tuple(merged), size, its.bytes) if size < its.bytes else None
 
 
-def _pair(op: Op, position: int, found: Mapping[int, Block], subgraph: Subgraph) -> tuple[Block, Block] | None:
+def _pair(op: Op, position: int, found: Mapping[int, Block]) -> tuple[Block, Block] | None:
     """The block of an operand that ends at ``op`` and that of the result, of one size."""
     result = found.get(op.outputs[0])
     if result is None or result.first != position:
         return None
-    for tensor in op.inputs:
-        operand = found.get(tensor)
-        if operand is not None and operand.last == position and operand.bytes == result.bytes:
-            return None if tensor in subgraph.inputs else (operand, result)
-    return None
+    operands = (found[t] for t in op.inputs if t in found)
+    ending = (b for b in operands if b.last == position and b.bytes == result.bytes)
+    operand = next(ending, None)
+    return None if operand is None else (operand, result)
 
 
 def _rank(block: Block) -> tuple[int, int, int]:

@@ -20,6 +20,11 @@ MOST_OPS_PLANNED = 2_000
 RUNG = 8
 """Each rung asks for this part of the arena less than the last one took."""
 OPS_SHOWN = 24
+LINES = (
+    "arena_bytes", "persistent_bytes", "packed_bytes", "delegate_internal_bytes", "npu_pool_bytes", "handover_bytes",
+    "model_bytes", "interpreter_bytes",
+)  # fmt: skip
+"""What ``peak_bytes`` is the sum of."""
 
 Planner = Callable[..., Plan]
 """Plans the model again with the same options but those given. Raises PlanningError."""
@@ -69,10 +74,8 @@ def this_plan(plan: Plan) -> Way:
     return _way("as it is", plan)
 
 
-def is_whole(memory: Memory) -> bool:
-    """Whether every line of the peak is modelled."""
-    lines = (memory.packed_bytes, memory.delegate_internal_bytes, memory.npu_pool_bytes, memory.handover_bytes)
-    return None not in (memory.persistent_bytes, *lines)
+def _is_whole(memory: Memory) -> bool:
+    return None not in [getattr(memory, line) for line in LINES]
 
 
 def _ladder(plan: Plan, planner: Planner, limit_bytes: int | None) -> tuple[list[Way], int | None]:
@@ -109,7 +112,7 @@ def _placement(plan: Plan) -> str:
 
 def _way(title: str, plan: Plan) -> Way:
     memory = plan.memory
-    return Way(title, memory.peak_bytes, is_whole(memory), memory.arena_bytes, plan.predicted.latency_ns)
+    return Way(title, memory.peak_bytes, _is_whole(memory), memory.arena_bytes, plan.predicted.latency_ns)
 
 
 def _planned_anew(plan: Plan, planner: Planner) -> Iterator[Way]:
@@ -130,4 +133,4 @@ def _in_place(plan: Plan, graph: Graph) -> Iterator[Way]:
     if found is not None and found.before_bytes == plan.memory.arena_bytes:
         saved = plan.memory.arena_bytes - found.arena_bytes
         title = f"op {ops_label(plan, found.ops, OPS_SHOWN)} fused into the op before, or in place: a change of model"
-        yield Way(title, plan.memory.peak_bytes - saved, is_whole(plan.memory), found.arena_bytes, None)
+        yield Way(title, plan.memory.peak_bytes - saved, _is_whole(plan.memory), found.arena_bytes, None)

@@ -5,22 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from edgedeploy.arenaview import life, peak_step, step_label, tensor_name
-from edgedeploy.lowering import Lowering, Way, this_plan
+from edgedeploy.lowering import LINES, Lowering, Way, this_plan
 from edgedeploy.report.headline import MEMORY_LINES
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, heading, render, text
 from edgedeploy.report.plot import plot
 from edgedeploy.text import duration, plural, shape, size, times_faster
 from edgedeploy_partitioner.model.graph import Graph
-from edgedeploy_partitioner.plan import Memory, Plan, TimelineStep
+from edgedeploy_partitioner.plan import Kind, Memory, Plan, TimelineStep
 
 TENSORS_SHOWN = 8
-NAMES: Mapping[str, str] = {**MEMORY_LINES, "baseline_bytes": "process baseline"}
+NAMES: Mapping[str, str] = {
+    **MEMORY_LINES,
+    "interpreter_bytes": "interpreter",
+    "baseline_bytes": "process baseline",
+}
+"""All lines, the one that is not in the peak last."""
 DEFINITIONS: Mapping[str, str] = {
     "arena_bytes": "activations and kernels' scratch in TFLite's one buffer",
     "persistent_bytes": "variables, constants unpacked by kernels",
@@ -29,6 +33,7 @@ DEFINITIONS: Mapping[str, str] = {
     "npu_pool_bytes": "weights, scratch, borders of the driver",
     "handover_bytes": "conversions at partition borders",
     "model_bytes": "the file, mapped whole",
+    "interpreter_bytes": "what the runtime keeps for each tensor and op",
     "baseline_bytes": "runtime without model; not in the peak",
 }
 """What each line is; ``docs/memory.md`` has it at length."""
@@ -67,27 +72,31 @@ class Gate:
 
 
 def lines(memory: Memory) -> Iterator[Line]:
-    """The lines of ``memory`` in the order of the contract, the peak's first and the baseline last."""
-    bounds: Mapping[str, Any] = getattr(memory, "bounds", {})
-    kinds: Mapping[str, str] = getattr(memory, "kinds", {})
+    """Every line of ``memory``, those of the peak first and the baseline last."""
     for key, name in NAMES.items():
         value: int | None = getattr(memory, key)
-        kind = "unknown" if value is None else kinds.get(key) or _kind(memory, key, value)
-        low, high = bounds.get(key) or _bounds(memory, key, value, kind)
+        kind = "unknown" if value is None else memory.kinds.get(key) or _kind(memory, key, value)
+        low, high = memory.bounds.get(key) or _bounds(memory, key, value, kind)
         yield Line(name, DEFINITIONS[key], value, low, high, kind)
 
 
-def _kind(memory: Memory, key: str, value: int) -> str:
+def _kind(memory: Memory, key: str, value: int) -> Kind:
+    """Of a plan that does not say."""
     replayed = key in ("arena_bytes", "persistent_bytes")
     exact = memory.arena_exact if replayed else key == "model_bytes" or not value
     return "exact" if exact else "modelled"
 
 
 def _bounds(memory: Memory, key: str, value: int | None, kind: str) -> tuple[int | None, int | None]:
-    """Of an exact line itself; of an arena that is not, what is alive at its peak."""
+    """Of an exact line itself; of an arena that is not, from what is alive at its peak."""
     if kind == "exact":
         return value, value
     return (memory.lowest_arena_bytes, None) if key == "arena_bytes" else (None, None)
+
+
+def missing_lines(memory: Memory) -> list[str]:
+    """Lines of the peak that are not modelled."""
+    return [NAMES[key] for key in LINES if getattr(memory, key) is None]
 
 
 def memory_report(plan: Plan, graph: Graph, gate: Gate | None, lowered: Lowering | None, style: Style) -> str:
@@ -134,11 +143,6 @@ def _top(plan: Plan, gate: Gate | None, style: Style) -> Iterator[RenderableType
         if not gate.is_over and high is not None and high > gate.limit_bytes:
             said.append(text((f"its upper bound {size(high)} is over the limit", WARN)))
     yield grid([(text((size(plan.memory.peak_bytes), STRONG)), Text("\n").join(said))], ("right", 8), ("left", None))
-
-
-def missing_lines(memory: Memory) -> list[str]:
-    """Lines of the peak that are not modelled."""
-    return [name for key, name in MEMORY_LINES.items() if getattr(memory, key) is None]
 
 
 def _peak(memory: Memory) -> str:
