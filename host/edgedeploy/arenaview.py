@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from edgedeploy.planview import op_label
 from edgedeploy.text import printable
 from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena, place
 from edgedeploy_partitioner.memory.liveness import FOREVER, Block
 from edgedeploy_partitioner.model.graph import Graph, Op, Subgraph
-from edgedeploy_partitioner.plan import Plan, TimelineStep
+from edgedeploy_partitioner.plan import XNNPACK, OpEntry, Plan, TimelineStep
 
 LONGEST_NAME = 120
 """Characters of a tensor's name that any report shows."""
@@ -23,47 +24,79 @@ _ELEMENTWISE = frozenset(_ELEMENTWISE_OPS.split())
 """Ops that could write over an operand of the size of the result, and do not in TFLite."""
 
 
-def step_label(plan: Plan, step: TimelineStep) -> str:
-    """``op 7 SOFTMAX`` or ``partition 1 (rknn, 18 ops from op 1)``."""
-    if step.op is not None:
-        entry = next(op for op in plan.ops if (op.subgraph, op.index) == (step.subgraph, step.op))
-        return f"op {op_label(plan, (step.subgraph, step.op))} {entry.custom_code or entry.op}"
-    inside = [op for op in plan.ops if op.partition == step.partition and not op.folded]
-    backends = " + ".join(dict.fromkeys("xnnpack" if op.backend == "cpu" else op.backend for op in inside))
-    first = next((op_label(plan, (op.subgraph, op.index)) for op in inside), "?")
-    only = f"op {first} {inside[0].custom_code or inside[0].op}" if len(inside) == 1 else ""
-    return f"partition {step.partition} ({backends}, {only or f'{len(inside)} ops from op {first}'})"
+@dataclass(frozen=True)
+class ArenaView:
+    """A plan and the planned model, and how steps and tensors of its arena are called."""
 
+    plan: Plan
+    graph: Graph
 
-def peak_step(plan: Plan) -> TimelineStep | None:
-    """The step with the most bytes alive, the first of equals."""
-    return max(plan.memory.timeline, key=lambda step: step.live_bytes, default=None)
+    @cached_property
+    def _entries(self) -> Mapping[tuple[int, int], OpEntry]:
+        return {(op.subgraph, op.index): op for op in self.plan.ops}
 
+    @cached_property
+    def _members(self) -> Mapping[int, list[OpEntry]]:
+        found: dict[int, list[OpEntry]] = {}
+        for op in self.plan.ops:
+            if op.partition is not None and not op.folded:
+                found.setdefault(op.partition, []).append(op)
+        return found
 
-def tensor_name(graph: Graph, subgraph: int, tensor: int) -> str:
-    """On one line, and no longer than a report can take; ``tensor 7`` where the file has no name."""
-    name = printable(graph.tensor(subgraph, tensor).name[: LONGEST_NAME + 1])
-    if len(name) > LONGEST_NAME:
-        name = f"{name[:LONGEST_NAME]}..."
-    return name or f"tensor {tensor}"
+    @cached_property
+    def _position(self) -> Mapping[int, Mapping[int, int]]:
+        return {use.index: {op: at for at, op in enumerate(use.order)} for use in self.plan.subgraphs}
 
+    @cached_property
+    def peak(self) -> TimelineStep | None:
+        """The step with the most bytes alive, the first of equals."""
+        return max(self.plan.memory.timeline, key=lambda step: step.live_bytes, default=None)
 
-def life(plan: Plan, subgraph: Subgraph, tensor: int) -> str:
-    """From where a tensor is kept to where: ``op 3 to 7``, ``input``, ``op 12 to the end``."""
-    order = next((use.order for use in plan.subgraphs if use.index == subgraph.index), ())
-    place_of = {op: position for position, op in enumerate(order)}
-    made = subgraph.producer.get(tensor)
-    if tensor in subgraph.inputs:
-        return "input, never freed"
-    if subgraph.tensors[tensor].is_variable:
-        return "variable, never freed"
-    start = "?" if made is None else op_label(plan, (subgraph.index, made))
-    if tensor in subgraph.outputs:
-        return f"op {start}, result"
-    readers = [op for op in subgraph.consumers.get(tensor, ()) if op in place_of]
-    if not readers:
-        return f"op {start}, not read"
-    return f"op {start} to {op_label(plan, (subgraph.index, max(readers, key=place_of.__getitem__)))}"
+    def op(self, subgraph: int, index: int) -> str:
+        """``op 7 SOFTMAX``."""
+        entry = self._entries[subgraph, index]
+        return f"op {op_label(self.plan, (subgraph, index))} {entry.custom_code or entry.op}"
+
+    def step(self, step: TimelineStep) -> str:
+        """``op 7 SOFTMAX`` or ``partition 1 (rknn, 18 ops from op 1)``."""
+        if step.op is not None:
+            return self.op(step.subgraph, step.op)
+        inside = [] if step.partition is None else self._members.get(step.partition, [])
+        backends = " + ".join(dict.fromkeys(XNNPACK if op.backend == "cpu" else op.backend for op in inside))
+        if len(inside) == 1:
+            return f"partition {step.partition} ({backends}, {self.op(step.subgraph, inside[0].index)})"
+        first = op_label(self.plan, (step.subgraph, inside[0].index)) if inside else "?"
+        return f"partition {step.partition} ({backends}, {len(inside)} ops from op {first})"
+
+    def rest(self, step: TimelineStep) -> str:
+        """What is alive at ``step`` besides tensors of its subgraph."""
+        scratch = "" if step.op is None else f"scratch of {self.step(step)}"
+        callers = "" if step.subgraph == self.plan.main else "what its callers keep"
+        return ", ".join(part for part in (scratch, callers) if part) or "scratch of kernels"
+
+    def name(self, subgraph: int, tensor: int) -> str:
+        """On one line, and no longer than a report can take; ``tensor 7`` where the file has no name."""
+        name = printable(self.graph.tensor(subgraph, tensor).name[: LONGEST_NAME + 1])
+        if len(name) > LONGEST_NAME:
+            name = f"{name[:LONGEST_NAME]}..."
+        return name or f"tensor {tensor}"
+
+    def kept(self, subgraph: int, tensor: int) -> str:
+        """From where a tensor is kept to where: ``op 3 to 7``, ``input, never freed``, ``op 12, result``."""
+        within = self.graph.subgraphs[subgraph]
+        if tensor in within.inputs:
+            return "input, never freed"
+        if within.tensors[tensor].is_variable:
+            return "variable, never freed"
+        made = within.producer.get(tensor)
+        start = "op ?" if made is None else f"op {op_label(self.plan, (subgraph, made))}"
+        if tensor in within.outputs:
+            return f"{start}, result"
+        position = self._position[subgraph]
+        readers = [op for op in within.consumers.get(tensor, ()) if op in position]
+        if not readers:
+            return f"{start}, not read"
+        return f"{start} to {op_label(self.plan, (subgraph, max(readers, key=position.__getitem__)))}"
 
 
 # --- the arena again, with the place of every tensor ---

@@ -116,11 +116,13 @@ def _way(title: str, plan: Plan) -> Way:
 
 
 def _planned_anew(plan: Plan, planner: Planner) -> Iterator[Way]:
-    """Without the NPU, and without XNNPACK, where the plan has them."""
+    """Without the NPU where the plan has it; without XNNPACK, or with it where it was turned off."""
     changes: list[tuple[str, dict[str, str]]] = []
     if any(op.backend not in ("cpu", "neon") for op in plan.ops):
         changes.append(("--npu none: no NPU", {"npu": "none"}))
-    if plan.inputs.runtime.xnnpack != "off" and any(part.delegate == XNNPACK for part in plan.partitions):
+    if plan.inputs.runtime.xnnpack == "off":
+        changes.append(("--xnnpack default: as the runtime has it", {"xnnpack": "default"}))
+    elif any(part.delegate == XNNPACK for part in plan.partitions):
         changes.append(("--xnnpack off: built-in kernels on the CPU", {"xnnpack": "off"}))
     for title, change in changes:
         with contextlib.suppress(PlanningError):

@@ -179,6 +179,17 @@ def test_what_is_said_to_lower_the_peak_does() -> None:
             api.partition(graph, "rk3588", memory_limit_bytes=found.infeasible_bytes)
 
 
+def test_scratch_is_named_and_what_avoids_it() -> None:
+    """Built-in convolutions of this network unfold their input; XNNPACK's do not."""
+    plan, graph = _plan(UNET, npu="none", xnnpack="off")
+    found = _lowered(plan, graph, npu="none", xnnpack="off")
+    out = " ".join(report.memory_report(plan, graph, None, found, Style()).split())
+    assert "6.75 MiB scratch of op 18 CONV_2D" in out
+    way = next(way for way in found.ways if way.title.startswith("--xnnpack default"))
+    assert way.peak_bytes == _plan(UNET, npu="none")[0].memory.peak_bytes
+    assert "scratch of op 18 CONV_2D, 7077888 bytes at " in memory_html.memory_page(plan, graph, None, found)
+
+
 def test_the_ladder_is_short_and_goes_down() -> None:
     plan, graph = sample(["rknn"] * 5 + ["builtin"])
     asked: list[int] = []
@@ -290,7 +301,7 @@ def test_a_page_holds_every_step_and_every_tensor(path: Path) -> None:
         assert -0.1 <= y <= y + height <= memory_html.ARENA_HEIGHT + 0.1
     assert str(plan.memory.peak_bytes) in parsed.text
     subgraph = plan.memory.peak_op[0] if plan.memory.peak_op else 0
-    assert all(arenaview.tensor_name(graph, subgraph, t) in parsed.text for t in plan.memory.peak_tensors)
+    assert all(arenaview.ArenaView(plan, graph).name(subgraph, t) in parsed.text for t in plan.memory.peak_tensors)
 
 
 def test_the_page_is_written_whole_and_replaces_only_its_own(

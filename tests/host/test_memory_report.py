@@ -59,9 +59,9 @@ def test_it_reads_well_on_every_example(path: Path, capsys: pytest.CaptureFixtur
     assert len(out.splitlines()) <= 70
     assert "not run on hardware" in out
     assert all(name in out for name in report.NAMES.values())
-    top = arenaview.peak_step(plan)
+    top = arenaview.ArenaView(plan, graph).peak
     assert top is not None
-    assert arenaview.step_label(plan, top) in " ".join(out.split())
+    assert arenaview.ArenaView(plan, graph).step(top) in " ".join(out.split())
     assert size(plan.memory.peak_bytes) in out
     assert all(f"{size(plan.memory.arena_bytes)}" in line for line in out.splitlines() if "activation arena" in line)
 
@@ -81,10 +81,10 @@ def test_tensors_at_the_peak_add_up() -> None:
         shown = out[out.index("At the peak") :].splitlines()[1:]
         sizes = [re.match(r" +([\d.]+) (B|KiB|MiB)  ", line) for line in shown]
         total = sum(parse_size(f"{m[1]}{m[2]}") for m in sizes if m and float(m[1]))
-        top = arenaview.peak_step(plan)
+        top = arenaview.ArenaView(plan, graph).peak
         assert top is not None
         assert total == pytest.approx(top.live_bytes, rel=0.01)
-        assert all(arenaview.tensor_name(graph, top.subgraph, t) in out for t in plan.memory.peak_tensors)
+        assert all(arenaview.ArenaView(plan, graph).name(top.subgraph, t) in out for t in plan.memory.peak_tensors)
 
 
 def _memory(**changes: Any) -> Memory:
@@ -187,11 +187,11 @@ def test_the_arena_of_a_plan_is_found_again(board: str, options: dict[str, str])
 
 def test_a_tensor_is_kept_from_its_maker_to_its_last_reader() -> None:
     plan, graph = handmade.plan(), handmade.graph()
-    subgraph = graph.subgraphs[0]
-    ops = subgraph.ops
-    kept = [arenaview.life(plan, subgraph, t) for t in (ops[1].inputs[0], *(op.outputs[0] for op in ops[1:]))]
+    view = arenaview.ArenaView(plan, graph)
+    ops = graph.subgraphs[0].ops
+    kept = [view.kept(0, t) for t in (ops[1].inputs[0], *(op.outputs[0] for op in ops[1:]))]
     assert kept == ["input, never freed", "op 1 to 5", "op 2 to 3", "op 3 to 4", "op 4, result", "op 5 to 6",
                     "op 6, result"]  # fmt: skip
-    labels = [arenaview.step_label(plan, step) for step in plan.memory.timeline]
+    labels = [view.step(step) for step in plan.memory.timeline]
     assert labels == ["partition 0 (rknn + neon, 3 ops from op 1)", "op 4 CUMSUM", "partition 1 (xnnpack, op 5 ADD)",
                       "partition 2 (rknn, op 6 CONV_2D)"]  # fmt: skip

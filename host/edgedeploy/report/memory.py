@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 from rich.text import Text
 
-from edgedeploy.arenaview import life, peak_step, step_label, tensor_name
+from edgedeploy.arenaview import ArenaView
 from edgedeploy.lowering import LINES, Lowering, Way, this_plan
 from edgedeploy.report.headline import MEMORY_LINES
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, heading, render, text
@@ -112,8 +112,9 @@ def _pieces(
         return
     yield text()
     yield from _table(plan.memory)
-    yield from _timeline(plan, style)
-    yield from _at_peak(plan, graph, style)
+    view = ArenaView(plan, graph)
+    yield from _timeline(view, style)
+    yield from _at_peak(view, style)
     if lowered is not None:
         yield from _ways(plan, lowered, gate)
     if notes := [warn.message for warn in plan.warnings if warn.code in ARENA_WARNINGS]:
@@ -185,9 +186,9 @@ def bounds_in_words(line: Line) -> str:
 # --- when it peaks, and on what ----------
 
 
-def _timeline(plan: Plan, style: Style) -> Iterator[RenderableType]:
-    steps, memory = plan.memory.timeline, plan.memory
-    top = peak_step(plan)
+def _timeline(view: ArenaView, style: Style) -> Iterator[RenderableType]:
+    memory, top = view.plan.memory, view.peak
+    steps = memory.timeline
     if top is None:
         return
     yield text()
@@ -197,46 +198,46 @@ def _timeline(plan: Plan, style: Style) -> Iterator[RenderableType]:
         made_of = f"arena {size(memory.arena_bytes)} = {size(top.live_bytes)} alive + {size(gaps)} gaps"
     yield heading(style, f"Alive over {plural(len(steps), 'step')}", made_of)
     if len(steps) == 1:
-        yield text(f"  one step, {step_label(plan, top)}, runs everything")
+        yield text(f"  one step, {view.step(top)}, runs everything")
         return
     scale = memory.arena_bytes if memory.arena_exact else top.live_bytes
-    yield from plot([step.live_bytes for step in steps], scale, style, _marks(plan, steps, top))
+    yield from plot([step.live_bytes for step in steps], scale, style, _marks(view, top))
     if style.depth > 0:
         yield text()
-        yield grid([_step(plan, step, top, style) for step in steps], ("left", None), ("right", 8), ("left", 16))
+        yield grid([_step(view, step, top, style) for step in steps], ("left", None), ("right", 8), ("left", 16))
 
 
-def _marks(plan: Plan, steps: tuple[TimelineStep, ...], top: TimelineStep) -> list[tuple[int, str]]:
+def _marks(view: ArenaView, top: TimelineStep) -> list[tuple[int, str]]:
     """The peak; and where there are several subgraphs, where each begins."""
-    marks = [(steps.index(top), f"{size(top.live_bytes)} at {step_label(plan, top)}")]
+    steps = view.plan.memory.timeline
+    marks = [(steps.index(top), f"{size(top.live_bytes)} at {view.step(top)}")]
     used = list(dict.fromkeys(step.subgraph for step in steps))
     if len(used) > 1:
-        roles = {use.index: use.role for use in plan.subgraphs}
+        roles = {use.index: use.role for use in view.plan.subgraphs}
         begins = {i: next(n for n, step in enumerate(steps) if step.subgraph == i) for i in used}
         marks += [(at, f"subgraph {i} ({roles.get(i, '?')})") for i, at in list(begins.items())[:TENSORS_SHOWN]]
     return marks
 
 
-def _step(plan: Plan, step: TimelineStep, top: TimelineStep, style: Style) -> list[Text]:
+def _step(view: ArenaView, step: TimelineStep, top: TimelineStep, style: Style) -> list[Text]:
     bar = style.bar(step.live_bytes / max(1, top.live_bytes), 16)
-    return [text(step_label(plan, step)), text(size(step.live_bytes)), text((bar, WARN if step is top else ""))]
+    return [text(view.step(step)), text(size(step.live_bytes)), text((bar, WARN if step is top else ""))]
 
 
-def _at_peak(plan: Plan, graph: Graph, style: Style) -> Iterator[RenderableType]:
-    memory, top = plan.memory, peak_step(plan)
+def _at_peak(view: ArenaView, style: Style) -> Iterator[RenderableType]:
+    top = view.peak
     if top is None:
         return
-    subgraph = graph.subgraphs[top.subgraph]
-    tensors = [subgraph.tensors[t] for t in memory.peak_tensors]
+    tensors = [view.graph.tensor(top.subgraph, t) for t in view.plan.memory.peak_tensors]
     shown = tensors if style.depth > 0 else tensors[:TENSORS_SHOWN]
     yield text()
-    yield text(("At the peak: ", STRONG), step_label(plan, top))
+    yield text(("At the peak: ", STRONG), view.step(top))
     rows = [
         [
             text(size(t.nbytes)),
             text(f"{shape(t.shape)} {t.dtype.value}"),
-            text((life(plan, subgraph, t.id), DIM)),
-            text(_short(tensor_name(graph, top.subgraph, t.id), style)),
+            text((view.kept(top.subgraph, t.id), DIM)),
+            text(_short(view.name(top.subgraph, t.id), style)),
         ]
         for t in shown
     ]
@@ -244,8 +245,7 @@ def _at_peak(plan: Plan, graph: Graph, style: Style) -> Iterator[RenderableType]
         words = f"{plural(len(hidden), 'more tensor')}: -v shows all"
         rows.append([text(size(sum(t.nbytes for t in hidden))), text((words, DIM)), text(), text()])
     if rest := top.live_bytes - sum(t.nbytes for t in tensors):
-        words = "scratch of kernels" if top.subgraph == plan.main else "callers, scratch"
-        rows.append([text(size(rest)), text((words, DIM)), text(), text()])
+        rows.append([text(size(rest)), text((view.rest(top), DIM)), text(), text()])
     yield grid(rows, ("right", 8), ("left", 22), ("left", 18), ("left", None))
 
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from edgedeploy.arenaview import executed, life, main_arena, peak_step, placed, step_label, tensor_name
+from edgedeploy.arenaview import ArenaView, executed, main_arena, placed
 from edgedeploy.lowering import Lowering, this_plan
 from edgedeploy.output import stoppable
 from edgedeploy.report.memory import ARENA_WARNINGS, Gate, bounds_in_words, lines, missing_lines
 from edgedeploy.text import duration, plural, printable, shape, size, times_faster
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.model.graph import Graph, Subgraph
+from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import Plan
 
 START = "<!doctype html>\n<html lang=en data-by=edgedeploy>"
@@ -38,6 +38,7 @@ rect:hover { fill-opacity: .6 } .over { color: #b3261e } .note { color: #666 }
 
 def memory_page(plan: Plan, graph: Graph, gate: Gate | None, lowered: Lowering | None) -> str:
     """The whole page. ``graph`` is the planned model."""
+    view = ArenaView(plan, graph)
     name = _safe(plan.inputs.model.name)
     parts = [
         START,
@@ -46,9 +47,9 @@ def memory_page(plan: Plan, graph: Graph, gate: Gate | None, lowered: Lowering |
         f"<title>Memory of {name}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
         *_top(plan, gate),
         *_lines(plan),
-        *_timeline(plan),
-        *_arena(plan, graph),
-        *_at_peak(plan, graph),
+        *_timeline(view),
+        *_arena(view),
+        *_at_peak(view),
         *(_ways(plan, lowered) if lowered else ()),
         *(f"<p class=note>{_safe(warn.message)}</p>" for warn in plan.warnings if warn.code in ARENA_WARNINGS),
         "</body>\n</html>\n",
@@ -102,39 +103,42 @@ def _lines(plan: Plan) -> Iterator[str]:
 # --- the plots ----------
 
 
-def _timeline(plan: Plan) -> Iterator[str]:
-    steps, top = plan.memory.timeline, peak_step(plan)
+def _timeline(view: ArenaView) -> Iterator[str]:
+    memory, top = view.plan.memory, view.peak
+    steps = memory.timeline
     if top is None:
         return
-    scale = max(plan.memory.arena_bytes if plan.memory.arena_exact else 0, top.live_bytes, 1)
+    scale = max(memory.arena_bytes if memory.arena_exact else 0, top.live_bytes, 1)
     wide = (WIDTH - LEFT) / len(steps)
     yield f"<h2>Alive in the arena, {plural(len(steps), 'step')}</h2>"
     yield f"<svg viewBox='0 0 {WIDTH} {TIMELINE_HEIGHT + BELOW}' role=img>"
     for i, step in enumerate(steps):
         high = TIMELINE_HEIGHT * step.live_bytes / scale
-        title = f"step {i}: {step_label(plan, step)}, {size(step.live_bytes)} ({step.live_bytes} bytes)"
+        title = f"step {i}: {view.step(step)}, {size(step.live_bytes)} ({step.live_bytes} bytes)"
         kind = "top" if step.live_bytes == top.live_bytes else "step"
         yield _rect(kind, LEFT + i * wide, TIMELINE_HEIGHT - high, wide, high, title)
     yield from _axes(TIMELINE_HEIGHT, size(scale))
-    words = f"peak {size(top.live_bytes)} at {step_label(plan, top)}"
+    words = f"peak {size(top.live_bytes)} at {view.step(top)}"
     yield f"<text x={LEFT} y={TIMELINE_HEIGHT + 15}>{_safe(words)}</text></svg>"
 
 
-def _arena(plan: Plan, graph: Graph) -> Iterator[str]:
+def _arena(view: ArenaView) -> Iterator[str]:
     """Where every tensor of the main subgraph lies: time to the right, addresses upwards."""
-    subgraph = graph.subgraphs[plan.main]
+    plan, top = view.plan, view.peak
+    subgraph = view.graph.subgraphs[plan.main]
     nodes = executed(plan, subgraph)
-    its = main_arena(plan, graph)
+    its = main_arena(plan, view.graph)
     if not its.bytes or not nodes:
         return
     wide, tall = (WIDTH - LEFT) / len(nodes), ARENA_HEIGHT / its.bytes
-    top = peak_step(plan)
     at_peak = set(plan.memory.peak_tensors) if top is not None and top.subgraph == plan.main else set()
     yield f"<h2>Where tensors lie in the arena of {size(its.bytes)}</h2>"
     yield f"<svg viewBox='0 0 {WIDTH} {ARENA_HEIGHT + BELOW}' role=img>"
     for each in placed(its, subgraph, nodes):
         kind = "scratch" if each.tensor is None else "tensor atpeak" if each.tensor in at_peak else "tensor"
-        what = "scratch memory of a kernel" if each.tensor is None else _tensor(plan, graph, subgraph, each.tensor)
+        what = "scratch" if each.tensor is None else _tensor(view, plan.main, each.tensor)
+        if each.tensor is None and (op := nodes[each.first].op) is not None:
+            what = f"scratch of {view.op(plan.main, op)}"
         title = f"{what}, {each.bytes} bytes at {each.offset}"
         y = ARENA_HEIGHT - tall * (each.offset + each.bytes)
         yield _rect(kind, LEFT + each.first * wide, y, (each.last + 1 - each.first) * wide, tall * each.bytes, title)
@@ -155,33 +159,31 @@ def _axes(height: int, most: str) -> Iterator[str]:
     yield f"<text x={LEFT - 6} y={height} text-anchor=end>0 B</text>"
 
 
-def _tensor(plan: Plan, graph: Graph, subgraph: Subgraph, id_: int) -> str:
-    tensor = subgraph.tensors[id_]
-    kind = f"{shape(tensor.shape)} {tensor.dtype.value}"
-    return f"{tensor_name(graph, subgraph.index, id_)} {kind} ({life(plan, subgraph, id_)})"
+def _tensor(view: ArenaView, subgraph: int, id_: int) -> str:
+    tensor = view.graph.tensor(subgraph, id_)
+    return f"{view.name(subgraph, id_)} {shape(tensor.shape)} {tensor.dtype.value} ({view.kept(subgraph, id_)})"
 
 
 # --- tables below them ----------
 
 
-def _at_peak(plan: Plan, graph: Graph) -> Iterator[str]:
-    top = peak_step(plan)
+def _at_peak(view: ArenaView) -> Iterator[str]:
+    top = view.peak
     if top is None:
         return
-    subgraph = graph.subgraphs[top.subgraph]
-    tensors = [subgraph.tensors[t] for t in plan.memory.peak_tensors]
-    yield f"<h2>At the peak: {_safe(step_label(plan, top))}</h2>"
+    tensors = [view.graph.tensor(top.subgraph, t) for t in view.plan.memory.peak_tensors]
+    yield f"<h2>At the peak: {_safe(view.step(top))}</h2>"
     rows = [
         (
             str(t.nbytes),
             f"{shape(t.shape)} {t.dtype.value}",
-            life(plan, subgraph, t.id),
-            tensor_name(graph, top.subgraph, t.id),
+            view.kept(top.subgraph, t.id),
+            view.name(top.subgraph, t.id),
         )
         for t in tensors
     ]
     if rest := top.live_bytes - sum(t.nbytes for t in tensors):
-        rows.append((str(rest), "", "", "scratch memory of kernels, and what the callers of this subgraph keep"))
+        rows.append((str(rest), "", "", view.rest(top)))
     yield from _rows(("bytes", "shape", "kept", "tensor"), rows, (0,))
 
 
