@@ -7,10 +7,12 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from edgedeploy.arenaview import in_place
+from edgedeploy.arenaview import executed, in_place, main_arena
 from edgedeploy.planview import claimed_partitions, ops_label
 from edgedeploy.text import plural
 from edgedeploy_partitioner.errors import PlanningError
+from edgedeploy_partitioner.memory.arena import arena
+from edgedeploy_partitioner.memory.order import lowest
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import XNNPACK, Memory, Plan
 
@@ -18,7 +20,7 @@ MOST_PLANS = 4
 MOST_OPS_PLANNED = 2_000
 """All plans of the ladder together: a large model gets fewer rungs, at least two."""
 RUNG = 8
-"""Each rung asks for this part of the arena less than the last one took."""
+"""Each rung asks for this part less of what is not the file than the last one took; one byte less where none does."""
 OPS_SHOWN = 24
 LINES = (
     "arena_bytes", "persistent_bytes", "packed_bytes", "delegate_internal_bytes", "npu_pool_bytes", "handover_bytes",
@@ -49,18 +51,13 @@ class Lowering:
     ways: tuple[Way, ...]
     useless: tuple[Way, ...]
     infeasible_bytes: int | None
-    """The last limit for which no plan was found; None where each that was tried was kept."""
-
-
-OTHER_WAYS: tuple[Callable[[Plan, Graph], Iterator[Way]], ...] = ()
-"""More ways to lower a peak, which need no plan."""
+    """The limit below the last of ``ways`` for which no plan was found; None where each that was tried was kept."""
 
 
 def lowering(plan: Plan, graph: Graph, planner: Planner, limit_bytes: int | None) -> Lowering:
     """Try every way. ``graph`` is the planned model; a ``limit_bytes`` that the plan is over is the first rung."""
     rungs, infeasible = _ladder(plan, planner, limit_bytes)
-    tried = [*rungs, *_planned_anew(plan, planner), *_in_place(plan, graph)]
-    tried += [way for ask in OTHER_WAYS for way in ask(plan, graph)]
+    tried = [*rungs, *_planned_anew(plan, planner), *_other_order(plan, graph), *_in_place(plan, graph)]
     ways: dict[tuple[int, int | None], Way] = {}
     for way in tried:
         if way.peak_bytes < plan.memory.peak_bytes:
@@ -85,19 +82,17 @@ def _ladder(plan: Plan, planner: Planner, limit_bytes: int | None) -> tuple[list
     peak = plan.memory.peak_bytes
     limits = [peak - 1] if limit_bytes is None or limit_bytes >= peak - 1 else [limit_bytes, peak - 1]
     for _ in range(max(2, min(MOST_PLANS, MOST_OPS_PLANNED // max(1, len(plan.ops))))):
+        if not limits:
+            break
         limit = limits.pop(0)
         try:
             other = planner(memory_limit_bytes=limit)
         except PlanningError:
             infeasible = limit
-            if not limits:
-                break
             continue
-        peak = other.memory.peak_bytes
+        peak, infeasible = other.memory.peak_bytes, None
         found.append(_way(f"--memory-limit {peak}: {_placement(other)}", other))
-        limits = [min(peak - 1, peak - other.memory.arena_bytes // RUNG)]
-        if limits[0] <= other.memory.model_bytes:
-            break
+        limits = [peak - max(2, (peak - other.memory.model_bytes) // RUNG), peak - 1]
     return found, infeasible
 
 
@@ -127,6 +122,22 @@ def _planned_anew(plan: Plan, planner: Planner) -> Iterator[Way]:
     for title, change in changes:
         with contextlib.suppress(PlanningError):
             yield _way(title, planner(**change))
+
+
+def _other_order(plan: Plan, graph: Graph) -> Iterator[Way]:
+    """The same partitions and ops in the order with the least alive, where its arena is smaller too."""
+    its = main_arena(plan, graph)
+    if its.bytes != plan.memory.arena_bytes:
+        return
+    subgraph, threads = graph.subgraphs[plan.main], plan.inputs.options.threads
+    nodes = executed(plan, subgraph)
+    best = lowest(graph, subgraph, nodes, threads, in_epochs=True)
+    other = arena(graph, subgraph, [nodes[i] for i in best.order], threads)
+    if other.bytes < its.bytes:
+        peak = plan.memory.peak_bytes - its.bytes + other.bytes
+        how = "" if claimed_partitions(plan) else ", which 'edgedeploy reorder' writes"
+        title = f"reorder: the same ops in another order{how}"
+        yield Way(title, peak, _is_whole(plan.memory), other.bytes, plan.predicted.latency_ns)
 
 
 def _in_place(plan: Plan, graph: Graph) -> Iterator[Way]:

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -190,25 +189,60 @@ def test_scratch_is_named_and_what_avoids_it() -> None:
     assert "scratch of op 18 CONV_2D, 7077888 bytes at " in memory_html.memory_page(plan, graph, None, found)
 
 
-def test_the_ladder_is_short_and_goes_down() -> None:
+def _branches(order: str) -> Graph:
+    """Two branches that each make 16 KiB and add it up, written in ``order``: A and B make, a and b add up."""
+    written = Model()
+    g = written.subgraph()
+    x = g.input((1, 1024))
+    axis = g.constant(np.array([1], np.int32))
+    made: dict[str, int] = {}
+    for step in order:
+        if step.isupper():
+            made[step] = g.apply("CONCATENATION", [x] * 4, (1, 4096), axis=1)
+        else:
+            made[step] = g.apply("SUM", [made[step.upper()], axis], (1,))
+    g.outputs(g.apply("ADD", [made["a"], made["b"]], (1,)))
+    return read_bytes(written.build())
+
+
+def test_another_order_is_offered_with_the_arena_that_it_has() -> None:
+    worse, better = _branches("ABab"), _branches("AaBb")
+    plan, best = (api.partition(graph, "rpi5", xnnpack="off") for graph in (worse, better))
+    way = next(way for way in _lowered(plan, worse, npu="none").ways if way.title.startswith("reorder: "))
+    assert way.arena_bytes == best.memory.arena_bytes < plan.memory.arena_bytes - 16_000
+    assert way.peak_bytes == plan.memory.peak_bytes - plan.memory.arena_bytes + best.memory.arena_bytes
+    assert not [way for way in _lowered(best, better, npu="none").ways if way.title.startswith("reorder: ")]
+
+
+@pytest.mark.parametrize("least_bytes", [0, 1_250_000])
+def test_the_ladder_is_short_and_goes_down(least_bytes: int) -> None:
     plan, graph = sample(["rknn"] * 5 + ["builtin"])
+    model, first = plan.memory.model_bytes, plan.memory.peak_bytes
     asked: list[int] = []
 
     def planner(**changes: Any) -> Plan:
-        if "memory_limit_bytes" not in changes:
-            raise InputError("not asked")
-        asked.append(changes["memory_limit_bytes"])
-        memory = replace(plan.memory, peak_bytes=asked[-1], arena_bytes=asked[-1] - plan.memory.model_bytes)
-        return replace(plan, memory=memory)
+        limit = changes.get("memory_limit_bytes", 0)
+        if "memory_limit_bytes" in changes:
+            asked.append(limit)
+        if limit < max(1, least_bytes):
+            raise NotDeployable("no plan")
+        return replace(plan, memory=replace(plan.memory, peak_bytes=limit))
 
     found = lowering.lowering(plan, graph, planner, None)
-    assert asked[0] == plan.memory.peak_bytes - 1
-    assert len(asked) == len(found.ways) == lowering.MOST_PLANS
-    assert asked == sorted(asked, reverse=True)
-    assert all(a - b >= (a - plan.memory.model_bytes) // lowering.RUNG for a, b in pairwise(asked[1:]))
+    step = first - 1 - (first - 1 - model) // lowering.RUNG
+    if least_bytes:
+        assert asked == [first - 1, step, first - 2, asked[-1]], "one byte less where an eighth is too much"
+        assert [way.peak_bytes for way in found.ways] == [first - 1, first - 2]
+        assert found.infeasible_bytes == asked[-1]
+    else:
+        assert asked[:2] == [first - 1, step]
+        assert [way.peak_bytes for way in found.ways] == asked
+        assert asked == sorted(set(asked), reverse=True)
+        assert found.infeasible_bytes is None
+    assert len(asked) == lowering.MOST_PLANS
     asked.clear()
-    lowering.lowering(plan, graph, planner, plan.memory.peak_bytes - 1000)
-    assert asked[0] == plan.memory.peak_bytes - 1000, "a limit it is over comes first"
+    lowering.lowering(plan, graph, planner, first - 1000)
+    assert asked[0] == first - 1000, "a limit it is over comes first"
 
 
 def test_a_limit_without_plan_still_gets_the_ladder() -> None:
