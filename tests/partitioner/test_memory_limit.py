@@ -53,7 +53,7 @@ def fill(g: Subgraph, seed: int, ops: int, side: int, kernel: int) -> tuple[int,
 @cache
 def model(seed: int) -> Graph:
     written = Model()
-    fill(written.subgraph(), seed, OPS, 32, 1)
+    fill(written.subgraph(), seed, OPS, 32, 3)
     return read_bytes(written.build())
 
 
@@ -82,21 +82,43 @@ def every_plan(seed: int) -> tuple[Plan, ...]:
     return tuple(plan(model(seed), force=tuple(f"{i}={b}" for i, b in enumerate(way))) for way in ways)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_no_plan_that_keeps_the_limit_is_faster(seed: int) -> None:
+@cache
+def ladder(seed: int) -> tuple[tuple[Plan, int], ...]:
+    """At every peak that some placement has: the plan under that limit, and the best latency of all placements."""
     plans = every_plan(seed)
     peaks = sorted({p.memory.peak_bytes for p in plans})
     assert len(peaks) > 1
-    for limit in peaks:
-        found = plan(model(seed), memory_limit_bytes=limit)
+    return tuple(
+        (
+            plan(model(seed), memory_limit_bytes=limit),
+            min(p.predicted.latency_ns for p in plans if p.memory.peak_bytes <= limit),
+        )
+        for limit in peaks
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_limit_is_kept_and_what_is_called_optimal_is(seed: int) -> None:
+    for found, best in ladder(seed):
+        limit = found.inputs.options.memory_limit_bytes
+        assert limit is not None
         assert found.memory.peak_bytes <= limit
-        best = min(p.predicted.latency_ns for p in plans if p.memory.peak_bytes <= limit)
-        assert found.predicted.latency_ns == best
-        assert found.solver.lower_bound_ns <= best
-        if limit == peaks[-1]:
-            assert found.predicted.latency_ns == plan(model(seed)).predicted.latency_ns
-    with pytest.raises(NotDeployable, match=f"--memory-limit {peaks[0] - 1} bytes: no plan found keeps it"):
-        plan(model(seed), memory_limit_bytes=peaks[0] - 1)
+        assert found.solver.lower_bound_ns <= best <= found.predicted.latency_ns
+        assert found.predicted.latency_ns == best or found.solver.status == "bounded"
+    assert ladder(seed)[-1][0].predicted.latency_ns == plan(model(seed)).predicted.latency_ns
+    least = min(p.memory.peak_bytes for p in every_plan(seed))
+    with pytest.raises(NotDeployable, match=f"--memory-limit {least - 1} bytes: no plan found keeps it"):
+        plan(model(seed), memory_limit_bytes=least - 1)
+
+
+def test_the_best_plan_is_rarely_missed() -> None:
+    """The program does not know the lines that go with a placement (packed weights, the NPU's pool), so the search over
+    them is one: of all limits on these models it misses the best placement at a few, and says ``bounded`` there."""
+    steps = [step for seed in range(6) for step in ladder(seed)]
+    missed = [found.predicted.latency_ns / best for found, best in steps if found.predicted.latency_ns > best]
+    assert len(steps) > 100
+    assert len(missed) <= 0.02 * len(steps)
+    assert max(missed, default=1.0) < 2
 
 
 def test_the_limit_costs_something_somewhere() -> None:
@@ -107,7 +129,7 @@ def test_the_limit_costs_something_somewhere() -> None:
         free = min(p.predicted.latency_ns for p in plans)
         least = min(p.memory.peak_bytes for p in plans)
         dearer += min(p.predicted.latency_ns for p in plans if p.memory.peak_bytes == least) > free
-    assert dearer >= 1
+    assert dearer >= 2
 
 
 def test_it_is_said_what_is_proved() -> None:

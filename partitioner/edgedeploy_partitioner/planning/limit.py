@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MAX_TIGHTENINGS = 24
 MAX_HALVINGS = 6
 MIN_STEP_BYTES = 1024
+MAX_HELD_OPS = 1_000
+"""Ops of all the programs in which one op is held, together."""
 _FEW_PARTITIONS = (0, 1, 2, 3)
 """With few partitions little is alive at once: plans that the free program would come to late."""
 
@@ -125,11 +127,24 @@ def _tightened(
         between = (above + within) // 2
         fresh = solved(stage(between))
         above, within = (between, within) if fresh and over(fresh) else (above, between)
+    if over([s for s, _ in offers]):
+        for node in range(len(scn.ops))[: MAX_HELD_OPS // max(1, len(scn.ops))]:
+            for lane, cost in enumerate(scn.stage.problem.nodes[node].costs):
+                if cost is not None:
+                    solved(_held(stage(necessary), node, lane))
     fitting = [offer for offer in offers if peak(offer[0]) <= limit]
     if not fitting:
         return None
     schedule, name = min(fitting, key=lambda offer: offer[0].price.total_ns)
     return settled_as(stage(necessary), schedule, name, tuple(tried))
+
+
+def _held(stage: Stage, node: int, lane: int) -> Stage:
+    """``stage`` with one op held to one lane: another way to come to plans that need less."""
+    nodes = list(stage.problem.nodes)
+    costs = tuple(c if n == lane else None for n, c in enumerate(nodes[node].costs))
+    nodes[node] = replace(nodes[node], costs=costs)
+    return replace(stage, problem=replace(stage.problem, nodes=tuple(nodes)))
 
 
 class _Memory:
