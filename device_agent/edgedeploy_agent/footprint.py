@@ -64,6 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _measure(module: Any, runtime: dict[str, str], path: str, options: argparse.Namespace, answer: Any) -> int:
+    signal.alarm(options.deadline)  # ends a model that never returns, and this process with it
     result: dict[str, Any] = {"runtime": runtime, "stages": {}, "peak_bytes": None, "error": ""}
     can_reset = reset_peak()
     try:
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--xnnpack", choices=("default", "off"), default="default")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--deadline", type=int, default=120, metavar="S", help="seconds that a model may take")
     parser.add_argument("--first", metavar="TINY", help="a model to run once before anything is measured")
     return parser
 

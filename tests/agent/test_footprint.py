@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from edgedeploy_agent import footprint
+from edgedeploy_partitioner.model.build import Model
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 UNET = EXAMPLES / "unet_128.int8.tflite"
@@ -45,3 +46,22 @@ def test_a_model_that_does_not_load_does_not_stop_the_others(tmp_path: Path) -> 
     assert status == 1
     assert [bool(answer["error"]) for answer in answers] == [True, False]
     assert "run" in answers[1]["stages"]
+
+
+def test_a_model_that_never_returns_is_ended_at_its_deadline(tmp_path: Path) -> None:
+    written = Model()
+    g = written.subgraph()
+    x = g.input((1,), "int32")
+    g.outputs(g.apply("WHILE", [x], (1,), "int32", cond_subgraph_index=1, body_subgraph_index=2))
+    condition = written.subgraph("forever")
+    y = condition.input((1,), "int32")
+    condition.outputs(condition.apply("EQUAL", [y, y], (1,), "bool"))
+    body = written.subgraph("body")
+    z = body.input((1,), "int32")
+    body.outputs(body.apply("ABS", [z], (1,), "int32"))
+    endless = tmp_path / "endless.tflite"
+    endless.write_bytes(written.build())
+    status, [died, kws] = measured("--deadline", "2", endless, KWS)
+    assert status == 1
+    assert died["error"] == "SIGALRM"
+    assert not kws["error"]
