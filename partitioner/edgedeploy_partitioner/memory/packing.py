@@ -3,8 +3,9 @@
 
 A matrix kernel makes ``nr`` results at a time out of ``kr`` products each, so weights are padded to multiples of
 both; ``mr`` is how many rows it takes at once. Which kernels run depends on the instruction set. The tiles of x86-64
-were read off the allocations of ai-edge-litert 2.3.0 on a machine with AVX2. Those of arm64 are from google/XNNPACK
-(@1f4206166e5f src/configs/gemm-config.c, @a59a6cc8d21c src/configs/dwconv-config.c) and were not measured.
+were read off the allocations of ai-edge-litert 2.3.0 on a machine with AVX2. Those of arm64 are assumed: 4x16 with 4
+products (dotprod), 8 (i8mm) or 1 for int8, 6x8 for float, as google/XNNPACK names its kernels for these cores; which it
+chooses there was neither read in its configuration nor measured.
 """
 
 from __future__ import annotations
