@@ -50,7 +50,7 @@ def packed(graph: Graph, executed: Executed, isa: Sequence[str]) -> Line:
     total = _DELEGATE_BYTES + sum(p.kept_bytes for p in parts) + max(p.workspace_bytes for p in parts)
     low, high = (_LOW, _HIGH) if tile_of.measured else (_LOW_ARM, _HIGH_ARM)
     least = max(0, int(total * low) - _LEAST_BYTES)
-    return Line(total, least, int(total * high) + _LEAST_BYTES, "modelled")
+    return Line(total, least, int(total * high) + _LEAST_BYTES, "modelled" if tile_of.measured else "assumed")
 
 
 @dataclass(frozen=True, slots=True)
