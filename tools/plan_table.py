@@ -13,7 +13,7 @@ from edgedeploy.text import duration
 from edgedeploy_partitioner.errors import PlanningError
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.read import read_model
-from edgedeploy_partitioner.plan import XNNPACK, Plan
+from edgedeploy_partitioner.plan import ON_ARM, XNNPACK, Plan
 from edgedeploy_partitioner.planning import Request, partition
 from edgedeploy_profiles import board_names, load_board, load_runtime
 
@@ -100,7 +100,7 @@ def _share(plan: Plan) -> str:
     weight = {id(op): op.macs or 0 for op in running}
     if not any(weight.values()):
         weight = dict.fromkeys(weight, 1)
-    on_npu = sum(weight[id(op)] for op in running if op.backend not in ("cpu", "neon"))
+    on_npu = sum(weight[id(op)] for op in running if op.backend not in ON_ARM)
     return f"{100 * on_npu / max(1, sum(weight.values())):.0f} %"
 
 

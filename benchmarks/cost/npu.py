@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -190,6 +190,15 @@ def summary(results: Iterable[Result]) -> str:
     )
 
 
+def print_groups(placed: Sequence[tuple[str, str, Result]], every: str) -> None:
+    """A line for each place and group of rows, and one for each group of ``every`` place."""
+    for place in dict.fromkeys([*(place for place, _, _ in placed), every]):
+        for word, name in GROUPS.items():
+            those = [result for at, fitted, result in placed if place in (at, every) and fitted == word]
+            if those:
+                print(f"{place:22} {name:9} {summary(those)}")
+
+
 def main() -> None:
     results = [predict(row) for row in rows()]
     if "-v" in sys.argv[1:]:
@@ -201,13 +210,7 @@ def main() -> None:
                 f" CPU {cpu_ms(row):7.2f} {f'{result.left} ops on the CPU' if result.left else ''}"
                 f" {'' if result.is_inside else 'OUTSIDE'} {GROUPS[row.fitted]}"
             )
-    for place in dict.fromkeys((result.row.stack, result.row.board) for result in results):
-        for word, name in GROUPS.items():
-            those = [r for r in results if (r.row.stack, r.row.board) == place and r.row.fitted == word]
-            if those:
-                print(f"{' '.join(place):22} {name:9} {summary(those)}")
-    for word, name in GROUPS.items():
-        print(f"{'all':22} {name:9} {summary(r for r in results if r.row.fitted == word)}")
+    print_groups([(f"{r.row.stack} {r.row.board}", r.row.fitted, r) for r in results], "all")
 
 
 if __name__ == "__main__":

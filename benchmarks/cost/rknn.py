@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.cost import GROUPS
 from benchmarks.cost.networks import classic, yolo, yolo_others
-from benchmarks.cost.npu import Result, Row, summary
+from benchmarks.cost.npu import Result, Row, print_groups
 from edgedeploy_partitioner.cost import Cost, NpuCost, npu_cost
 from edgedeploy_partitioner.model.graph import Graph, Op
 from edgedeploy_partitioner.planning.fusions import hosts
@@ -174,13 +174,7 @@ def main() -> None:
                 f" {result.high:.2f}) {result.error:+5.0%} {'' if result.is_inside else 'OUTSIDE'}"
                 f" {GROUPS[row.fitted]}"
             )
-    for board in dict.fromkeys(result.row.board for result in results):
-        for word, name in GROUPS.items():
-            those = [r for r in results if r.row.board == board and r.row.fitted == word]
-            if those:
-                print(f"{f'{STACK} {board}':22} {name:9} {summary(those)}")
-    for word, name in GROUPS.items():
-        print(f"{f'{STACK} all':22} {name:9} {summary(r for r in results if r.row.fitted == word)}")
+    print_groups([(f"{STACK} {r.row.board}", r.row.fitted, r) for r in results], f"{STACK} all")
 
 
 if __name__ == "__main__":

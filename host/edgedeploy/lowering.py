@@ -14,7 +14,7 @@ from edgedeploy_partitioner.errors import PlanningError
 from edgedeploy_partitioner.memory.arena import arena
 from edgedeploy_partitioner.memory.order import lowest
 from edgedeploy_partitioner.model.graph import Graph
-from edgedeploy_partitioner.plan import XNNPACK, Memory, Plan
+from edgedeploy_partitioner.plan import ON_ARM, XNNPACK, Memory, Plan
 
 MOST_PLANS = 4
 MOST_OPS_PLANNED = 2_000
@@ -113,7 +113,7 @@ def _way(title: str, plan: Plan) -> Way:
 def _planned_anew(plan: Plan, planner: Planner) -> Iterator[Way]:
     """Without the NPU where the plan has it; without XNNPACK, or with it where it was turned off."""
     changes: list[tuple[str, dict[str, str]]] = []
-    if any(op.backend not in ("cpu", "neon") for op in plan.ops):
+    if any(op.backend not in ON_ARM for op in plan.ops):
         changes.append(("--npu none: no NPU", {"npu": "none"}))
     if plan.inputs.runtime.xnnpack == "off":
         changes.append(("--xnnpack default: as the runtime has it", {"xnnpack": "default"}))

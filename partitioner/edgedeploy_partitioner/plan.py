@@ -18,6 +18,8 @@ from edgedeploy_partitioner.errors import InputError
 SCHEMA = "edgedeploy.plan/1"
 XNNPACK = "xnnpack"
 """The delegate that takes what no other claims; limits and gates do not count its partitions."""
+ON_ARM = ("cpu", "neon")
+"""Back ends that run on the ARM cores: the stock runtime's kernels and our own."""
 
 _BEYOND_INTEGERS = 2**63
 _MOST_NS = 2**53

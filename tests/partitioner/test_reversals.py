@@ -12,7 +12,7 @@ from benchmarks.cost.networks import mlperf_tiny
 from benchmarks.cost.networks.net import Net
 from edgedeploy_partitioner.checker import check
 from edgedeploy_partitioner.model.graph import Graph
-from edgedeploy_partitioner.plan import XNNPACK, Plan
+from edgedeploy_partitioner.plan import ON_ARM, XNNPACK, Plan
 from edgedeploy_partitioner.planning import Request, partition
 from edgedeploy_profiles import load, load_board, load_runtime
 
@@ -33,7 +33,7 @@ def stock_over_cpu(found: Plan) -> float:
 
 
 def macs_on_npu(found: Plan) -> float:
-    return sum(op.macs for op in found.ops if op.backend not in ("cpu", "neon")) / sum(op.macs for op in found.ops)
+    return sum(op.macs for op in found.ops if op.backend not in ON_ARM) / sum(op.macs for op in found.ops)
 
 
 def test_wav2letter_on_imx8mp() -> None:

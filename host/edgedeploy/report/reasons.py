@@ -9,19 +9,18 @@ from edgedeploy.planview import op_label, ops_label
 from edgedeploy.report.runs import kind, ops_that_run
 from edgedeploy.text import duration, plural
 from edgedeploy_partitioner.model.graph import Graph
-from edgedeploy_partitioner.plan import CandidateEntry, OpEntry, Plan
+from edgedeploy_partitioner.plan import ON_ARM, CandidateEntry, OpEntry, Plan
 from edgedeploy_partitioner.planning.placement import placement
 
 NAMES_SHOWN = 3
 LABEL = 18
-ON_CPU = ("cpu", "neon")
 
 Wishes = Mapping[tuple[int, int], str]
 """The ``--force`` or ``--forbid`` that keeps an op, by (subgraph, index), on the CPU."""
 
 
 def npu_candidates(op: OpEntry) -> tuple[CandidateEntry, ...]:
-    return tuple(c for c in op.candidates if c.backend not in ON_CPU)
+    return tuple(c for c in op.candidates if c.backend not in ON_ARM)
 
 
 def fallback_ops(plan: Plan) -> tuple[OpEntry, ...]:
@@ -65,7 +64,7 @@ def wishes(plan: Plan, graph: Graph) -> Wishes:
     options = plan.inputs.options
     named = {text.rpartition("=")[2] for text in (*options.force, *options.forbid)}
     asked = placement(graph, plan.main, options.force, options.forbid, named)
-    kept = {op: text for op, (backend, text) in asked.forced.items() if backend in ON_CPU}
+    kept = {op: text for op, (backend, text) in asked.forced.items() if backend in ON_ARM}
     return {op: text for op, texts in asked.forbidden.items() for text in texts.values()} | kept
 
 

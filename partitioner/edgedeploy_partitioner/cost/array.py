@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from edgedeploy_partitioner.cost.cpu import FLOATS
 from edgedeploy_partitioner.cost.npu import NpuCost, model
 from edgedeploy_partitioner.cost.ranges import ZERO, Cost, Range, gb_s_us, roofline
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
@@ -14,7 +15,6 @@ from edgedeploy_partitioner.model.work import macs, multiplied, work
 
 VIEWS = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
 """Ops that change no byte: compilers drop them, at worst they are a copy."""
-_FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Site:
 
     @property
     def is_float(self) -> bool:
-        return any(t is not None and t.dtype in _FLOATS for t in (self.data, self.output))
+        return any(t is not None and t.dtype in FLOATS for t in (self.data, self.output))
 
     @property
     def taps(self) -> tuple[int, int]:
@@ -114,10 +114,14 @@ def channels(tensor: Tensor | None) -> int:
     return max(tensor.shape[-1], 1) if tensor and tensor.shape else 1
 
 
+def filled(count: int, block: int) -> int:
+    """``count`` rounded up to whole blocks."""
+    return -(-count // block) * block
+
+
 def padding(count: int, block: float) -> float:
     """How many times more of ``count`` there are when it is filled up to a multiple of ``block``."""
-    size = max(int(block), 1)
-    return -(-count // size) * size / count
+    return filled(count, max(int(block), 1)) / count
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ class ArrayCost(NpuCost):
     def macs_per_us(self, dtype: DType) -> Range:
         """Of the whole array. A type without a rate of its own is slower by its width, or by up to 8 times that."""
         per_us = self.constant("npu_clock_ghz").times(1000).times(self.constant("compute_efficiency"))
-        kind = "float16" if dtype in _FLOATS else dtype.value if dtype.bits > 8 else "int8"
+        kind = "float16" if dtype in FLOATS else dtype.value if dtype.bits > 8 else "int8"
         if f"{kind}_macs_per_cycle" in self.stack.costs:
             return self.constant(f"{kind}_macs_per_cycle").times(per_us)
         rate = self.constant("int8_macs_per_cycle").times(per_us)

@@ -10,7 +10,7 @@ from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
 from edgedeploy_partitioner.model.work import Work, multiplied, work
 from edgedeploy_profiles.schema import Board, Cluster, Core, KernelCosts, Quantity
 
-_FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,10 @@ def _arithmetic(graph: Graph, op: Op) -> str:
     if position is None or not 0 <= position[0] < len(op.inputs) or op.inputs[position[0]] < 0:
         return "float32"
     data = graph.tensor(op.subgraph, op.inputs[position[0]])
-    if data.dtype not in _FLOATS:
+    if data.dtype not in FLOATS:
         return data.dtype.value
     weights = _tensors(graph, op, tuple(op.inputs[i] for i in position[1] if i < len(op.inputs)))
-    if any(w.dtype not in _FLOATS for w in weights):
+    if any(w.dtype not in FLOATS for w in weights):
         return "hybrid"
     return "float16" if data.dtype is DType.FLOAT16 else "float32"
 

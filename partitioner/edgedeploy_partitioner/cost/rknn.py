@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from edgedeploy_partitioner.cost.array import Site, channels
+from edgedeploy_partitioner.cost.array import Site, channels, filled
 from edgedeploy_partitioner.cost.npu import NpuCost, model
 from edgedeploy_partitioner.cost.ranges import FREE, ZERO, Cost, Range, fixed, gb_s_us, roofline
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
@@ -34,7 +34,7 @@ def padded_bytes(tensor: Tensor, layout: str) -> int:
     block = channel_block(layout)
     if not tensor.shape:
         return block * bits // 8
-    return max(math.prod(tensor.shape[:-1]), 0) * _filled(tensor.shape[-1], block) * bits // 8
+    return max(math.prod(tensor.shape[:-1]), 0) * filled(tensor.shape[-1], block) * bits // 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +141,10 @@ class RknnCost(NpuCost):
         rows = max(int(self._macs_per_cycle(site.is_float).value) // columns, 1)
         produced = channels(site.output)
         if site.is_depthwise:
-            return _filled(produced, columns) / produced
+            return filled(produced, columns) / produced
         wanted = math.ceil(self.constant("image_channel_block").value) if from_image else columns
         consumed = channels(site.data)
-        return _filled(consumed, wanted) / consumed * _filled(produced, rows) / produced
+        return filled(consumed, wanted) / consumed * filled(produced, rows) / produced
 
     def _macs_per_cycle(self, is_float: bool) -> Range:
         return self.constant("float16_macs_per_cycle" if is_float else "int8_macs_per_cycle")
@@ -172,8 +172,3 @@ class RknnCost(NpuCost):
         moved = 2 * padded_bytes(tensor, "NHWC" if is_image else layout)  # read and written
         copying = Range.exact(moved / 1000).over(Range.of(self.cpu.cluster.bandwidth_gb_s)).times(passes)
         yield replace(roofline(self.constant("native_overhead_us"), ZERO, copying), path="native")
-
-
-def _filled(count: int, block: int) -> int:
-    """``count`` rounded up to whole blocks."""
-    return -(-count // block) * block

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from edgedeploy_partitioner.cost.array import ArrayCost, Site, channels
+from edgedeploy_partitioner.cost.array import ArrayCost, Site, channels, filled
 from edgedeploy_partitioner.cost.npu import model
 from edgedeploy_partitioner.cost.ranges import ZERO, Cost, Range, gb_s_us, roofline
 from edgedeploy_partitioner.model.graph import Graph, Op, Tensor
@@ -20,7 +20,7 @@ _OUTPUT_BLOCK, _DEPTHWISE_BLOCK = 32, 64
 
 def held_bytes(tensor: Tensor) -> int:
     """Bytes of an activation in the NPU's layout: whole groups of 16 channels."""
-    return max(math.prod(tensor.shape[:-1]), 0) * _filled(channels(tensor), _GROUP)
+    return max(math.prod(tensor.shape[:-1]), 0) * filled(channels(tensor), _GROUP)
 
 
 @dataclass(frozen=True)
@@ -38,20 +38,16 @@ def split(site: Site) -> Split:
     if data is None or len(data.shape) != 4:
         return Split(1, spread=False)
     block = _DEPTHWISE_BLOCK if site.is_depthwise else _OUTPUT_BLOCK
-    outputs = 1 if site.is_depthwise else _filled(channels(site.output), block)
-    depth = _filled(channels(data), block if site.is_depthwise else _GROUP)
+    outputs = 1 if site.is_depthwise else filled(channels(site.output), block)
+    depth = filled(channels(data), block if site.is_depthwise else _GROUP)
     weight_banks = math.ceil(math.prod(site.taps) * depth * outputs / _BANK_BYTES) + 1
     kept = weight_banks + 1 < _BANKS
     banks = _BANKS - weight_banks if kept else _INPUT_BANKS_WHEN_SPLIT
     _, height, width, _ = data.shape
-    rows = banks * _BANK_BYTES // max(width * _filled(channels(data), _GROUP), 1)
+    rows = banks * _BANK_BYTES // max(width * filled(channels(data), _GROUP), 1)
     overlap = site.taps[0] - 1
     stripes = 1 if rows >= height else math.ceil((height - overlap) / max(rows - overlap, 1))
     return Split(max(stripes, 1), spread=not kept)
-
-
-def _filled(count: int, block: int) -> int:
-    return -(-count // block) * block
 
 
 @model("rocket")
@@ -74,11 +70,11 @@ class RocketCost(ArrayCost):
 
     def compute_us(self, site: Site) -> Range:
         block, out = (_DEPTHWISE_BLOCK if site.is_depthwise else _OUTPUT_BLOCK), channels(site.output)
-        count, rate = site.macs * _filled(out, block) / out, self.macs_per_us(site.dtype)
+        count, rate = site.macs * filled(out, block) / out, self.macs_per_us(site.dtype)
         if site.is_depthwise:
             return Range.exact(count).over(rate.times(self.constant("depthwise_fraction")))
         depth = channels(site.data)
-        return Range.exact(count * _filled(depth, _GROUP) / depth).over(rate)
+        return Range.exact(count * filled(depth, _GROUP) / depth).over(rate)
 
     def memory_us(self, site: Site) -> Range:
         tensors = (*site.flowing, *((site.output,) if site.output else ()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from edgedeploy_partitioner.errors import PlanningError
@@ -12,11 +13,11 @@ from edgedeploy_partitioner.model.facts import dtype_class
 from edgedeploy_partitioner.model.graph import Graph, Op, Subgraph
 from edgedeploy_partitioner.model.shapes.site import constant
 from edgedeploy_partitioner.model.work import multiplied
-from edgedeploy_partitioner.plan import Advice
+from edgedeploy_partitioner.plan import ON_ARM, Advice
 from edgedeploy_partitioner.planning.changed import requantised, without
 from edgedeploy_partitioner.planning.placement import OpKey
 from edgedeploy_partitioner.planning.search import Search
-from edgedeploy_partitioner.planning.target import CPU, Candidate, Target
+from edgedeploy_partitioner.planning.target import Candidate, Target
 from edgedeploy_partitioner.planning.whole import Whole
 
 WORTH = 0.02
@@ -78,17 +79,21 @@ class _Advisor:
                 for op in scn.ops:
                     if op.code in _NEVER:
                         continue
-                    npu = [c for c in scn.candidates[op.index] if c.backend not in (CPU, "neon")]
+                    npu = [c for c in scn.candidates[op.index] if c.backend not in ON_ARM]
                     if npu and all(c.verdict == "refused" for c in npu):
                         yield (op.subgraph, op.index), npu[0]
 
     def _parts(self, key: OpKey) -> bool:
         """Does the op stand between ops that the plan has on the NPU?"""
-        entries = {(o.subgraph, o.index): o for e in self.whole.entries for o in e.ops}
         sub, op = self.search.graph.subgraphs[key[0]], self._op(key)
         made = {sub.producer[t] for t in op.inputs if t in sub.producer}
         read = {r for t in op.outputs for r in sub.consumers.get(t, ())}
-        return all(any(entries[key[0], i].backend not in (CPU, "neon") for i in side) for side in (made, read))
+        return all(any((key[0], i) in self._on_npu for i in side) for side in (made, read))
+
+    @cached_property
+    def _on_npu(self) -> frozenset[OpKey]:
+        ops = (op for e in self.whole.entries for op in e.ops)
+        return frozenset((op.subgraph, op.index) for op in ops if op.backend not in ON_ARM)
 
     # --- ops would not be there ---
 
