@@ -13,7 +13,7 @@ PYTHON ?= $(shell PATH=$$(echo "$$PATH" | tr ':' '\n' | grep -vxF "$(CURDIR)/$(B
 	for python in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$python && break; done)
 
-.PHONY: help demo test lint fuzz bench vendors docs system-deps clean
+.PHONY: help demo test lint fuzz bench vendors runtimes docs system-deps clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -43,6 +43,18 @@ vendors: $(DEV)  ## install the vendor compilers that pip has, and test the supp
 	$(PYTHON) -m pip --python $(BIN)/python install --quiet -c constraints.txt -e '.[ethosu]'
 	$(BIN)/python -m pytest -n auto tests/vendors
 
+# Each cannot be installed beside another one; tflite-runtime has wheels up to Python 3.11 and wants NumPy 1.
+runtimes: $(DEV) .runtimes/ai-edge-litert-2.1.0 .runtimes/tflite-runtime-2.14.0  ## get the other TFLite runtimes, and test against them
+	$(BIN)/python -m pytest -n auto -m runtimes
+
+.runtimes/ai-edge-litert-2.1.0:
+	$(PYTHON) -m venv --without-pip $@
+	$(PYTHON) -m pip --python $@/bin/python install --quiet ai-edge-litert==2.1.0 || { rm -rf $@; exit 1; }
+
+.runtimes/tflite-runtime-2.14.0:
+	$(PYTHON) -m venv --without-pip $@
+	$(PYTHON) -m pip --python $@/bin/python install --quiet tflite-runtime==2.14.0 'numpy<2' || { rm -rf $@; exit 1; }
+
 docs: $(DEV)  ## make docs/support, docs/plans.md, and what the commands in README.md and docs/cli.md print, again
 	cd tests && ../$(BIN)/python -m support.support_pages
 	$(BIN)/python tools/plan_table.py
@@ -53,7 +65,7 @@ system-deps:  ## Debian packages that make and Python need (root)
 	apt-get install -y -qq --no-install-recommends python3 python3-pip
 
 clean:  ## remove the environment and every cache
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks build dist
+	rm -rf $(VENV) .runtimes .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from edgedeploy_agent import inspector
+from support.runtimes import HERE, Runtime
 
 _DEADLINE_S = 120
 
@@ -37,6 +36,7 @@ def inspect_all(
     run: bool = False,
     threads: int = 1,
     deadline_s: float = _DEADLINE_S,
+    runtime: Runtime = HERE,
 ) -> list[Answer]:
     """Allocate each model in the runtime, with ``run`` invoke it once, and read its plans.
 
@@ -55,10 +55,11 @@ def inspect_all(
         }
         for i, model in enumerate(models)
     ]
+    command, environment = runtime.start("-m", inspector.__name__)
     done = subprocess.run(
-        [sys.executable, "-m", inspector.__name__],
+        command,
         input="".join(json.dumps(request) + "\n" for request in requests),
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # a forking process should have one thread
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TFLite runtimes that a test or a benchmark can ask, each in a Python of its own.
+
+The one of this environment is always there. Others cannot be installed beside it, so ``make runtimes`` gives each an
+environment in ``.runtimes/``; the tests that need one are skipped without it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_AGENT = _ROOT / "device_agent"
+OTHERS = (("ai-edge-litert", "2.1.0"), ("tflite-runtime", "2.14.0"))
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A runtime, and the command that starts a Python which has it and the agent."""
+
+    name: str
+    version: str
+    machine: str = "x86_64"
+    command: tuple[str, ...] = (sys.executable,)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.version} on {self.machine}"
+
+    def start(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
+        """The command line and the environment of a child process; a forking one should have one thread."""
+        return [*self.command, *arguments], {**os.environ, "OPENBLAS_NUM_THREADS": "1", **self.environment}
+
+
+HERE = Runtime("ai-edge-litert", metadata.version("ai-edge-litert"), os.uname().machine)
+
+
+def other(name: str, version: str) -> Runtime:
+    """A runtime of ``make runtimes``. Raises LookupError if it is not there."""
+    python = _ROOT / ".runtimes" / f"{name}-{version}" / "bin" / "python"
+    if not python.exists():
+        raise LookupError(f"{name} {version} is not in .runtimes: make runtimes")
+    return Runtime(name, version, os.uname().machine, (str(python),), {"PYTHONPATH": str(_AGENT)})
+
+
+def other_or_skip(name: str, version: str) -> Runtime:
+    try:
+        return other(name, version)
+    except LookupError as error:
+        pytest.skip(str(error))
+
+
+def present() -> tuple[Runtime, ...]:
+    """Every runtime that can be asked now, this environment's first."""
+    found = [HERE]
+    for name, version in OTHERS:
+        try:
+            found.append(other(name, version))
+        except LookupError:
+            continue
+    return tuple(found)
