@@ -5,24 +5,32 @@
 
 Prints one JSON line a model, in order; each is loaded, allocated and run twice:
 
-    {"runtime": {...}, "stages": {"before": S, "load": S, "allocate": S, "run": S}, "peak_bytes": N, "error": ""}
+    {"runtime": {...}, "stages": {"before": S, "load": S, "allocate": S, "run": S}, "peak_bytes": N, "arenas": [A, ...],
+     "error": ""}
 
 S has ``heap_bytes`` (in use by malloc, also in anonymous maps; null where the C library does not say), ``rss_bytes``,
-``anonymous_bytes`` and ``pss_bytes``. ``peak_bytes`` is VmHWM from "before" on; null where it cannot be reset.
-``--first`` runs a model once beforehand, so that "before" has the pages of the runtime that any model needs. Of
-several models each has a forked process of its own: then only the heap and the anonymous bytes mean anything, as such
-a process has not mapped the runtime's pages yet.
+``anonymous_bytes`` and ``pss_bytes``. ``peak_bytes`` is VmHWM from "before" on; null where it cannot be reset. A has
+``arena_bytes`` and ``persistent_bytes`` of one subgraph; ``arenas`` is null where the runtime cannot be looked into.
+
+``--first`` runs a model once beforehand, keeps it, and settles the process: all that the libraries have of code is made
+resident and what malloc has free goes back to the system. So "before" holds what any model needs, and what grows
+afterwards is the model's own. Of several models each has a forked process of its own; without ``--first`` only the heap
+and the anonymous bytes mean anything there, as such a process has not mapped the runtime's pages yet.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
+import mmap
 import os
 import signal
 import sys
 from typing import Any
+
+import numpy as np
 
 from edgedeploy_agent.trial import own_stdout, stock_runtime
 
@@ -47,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     answer = own_stdout()
     module, name, version = stock_runtime()
     if options.first:
-        _life(module, options.first, options, {})
+        options.kept = _life(module, options.first, options, {})  # freed, it would leave holes that the next fills
     runtime = {"name": name, "version": version}
     if len(options.models) == 1:
         return _measure(module, runtime, options.models[0], options, answer)
@@ -59,20 +67,23 @@ def main(arguments: list[str] | None = None) -> int:
         statuses.append(os.waitpid(child, 0)[1])
         if os.WIFSIGNALED(statuses[-1]):
             died = signal.Signals(os.WTERMSIG(statuses[-1])).name
-            _say(answer, {"runtime": runtime, "stages": {}, "peak_bytes": None, "error": died})
+            _say(answer, {"runtime": runtime, "stages": {}, "peak_bytes": None, "arenas": None, "error": died})
     return 1 if any(statuses) else 0
 
 
 def _measure(module: Any, runtime: dict[str, str], path: str, options: argparse.Namespace, answer: Any) -> int:
     signal.alarm(options.deadline)  # ends a model that never returns, and this process with it
-    result: dict[str, Any] = {"runtime": runtime, "stages": {}, "peak_bytes": None, "error": ""}
+    result: dict[str, Any] = {"runtime": runtime, "stages": {}, "peak_bytes": None, "arenas": None, "error": ""}
+    if options.first:
+        settle()
     can_reset = reset_peak()
     try:
-        _life(module, path, options, result["stages"])
+        interpreter = _life(module, path, options, result["stages"])
+        if can_reset:
+            result["peak_bytes"] = _status("VmHWM")
+        result["arenas"] = _arenas(interpreter)
     except Exception as error:
         result["error"] = " ".join(str(error).split()) or type(error).__name__
-    if can_reset:
-        result["peak_bytes"] = _status("VmHWM")
     _say(answer, result)
     return 1 if result["error"] else 0
 
@@ -92,8 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _life(module: Any, path: str, options: argparse.Namespace, stages: dict[str, Any]) -> None:
-    """Load, allocate and run a model on zeros; ``stages`` gets the usage after each."""
+def _life(module: Any, path: str, options: argparse.Namespace, stages: dict[str, Any]) -> Any:
+    """Load, allocate and run a model on zeros; ``stages`` gets the usage after each. Returns the interpreter."""
 
     def at(stage: str) -> None:
         stages[stage] = usage()
@@ -106,9 +117,28 @@ def _life(module: Any, path: str, options: argparse.Namespace, stages: dict[str,
     at("load")
     interpreter.allocate_tensors()
     at("allocate")
+    _write_inputs(interpreter)
     for _ in range(_RUNS):
         interpreter.invoke()
     at("run")
+    return interpreter
+
+
+def _write_inputs(interpreter: Any) -> None:
+    """Zeros: a page of the arena that nobody wrote to takes no memory. Nor does a page of ``zeros``."""
+    for tensor in interpreter.get_input_details():
+        shape, dtype = tensor["shape"], np.dtype(tensor["dtype"])
+        size = int(np.prod(shape)) * dtype.itemsize
+        with contextlib.suppress(TypeError, ValueError), mmap.mmap(-1, max(size, 1), mmap.MAP_PRIVATE) as zeros:
+            # Texts, resources and 4 bits stay as they are.
+            interpreter.set_tensor(tensor["index"], np.ndarray(shape, dtype, zeros))
+
+
+def _arenas(interpreter: Any) -> list[dict[str, int]] | None:
+    from edgedeploy_agent.inspector import arena_sizes
+
+    sizes = arena_sizes(interpreter)
+    return None if sizes is None else [{"arena_bytes": rw, "persistent_bytes": kept} for rw, kept in sizes]
 
 
 def usage() -> dict[str, int | None]:
@@ -130,6 +160,20 @@ def heap_bytes() -> int | None:
     ask.restype = _Mallinfo2
     info = ask()
     return int(info.uordblks + info.hblkhd)
+
+
+def settle() -> None:
+    """Make every page of the libraries resident, and give back what malloc has free."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    with open("/proc/self/maps") as maps:
+        mapped = [line.split() for line in maps]
+    for bounds, access, _, _, _, *path in mapped:
+        if path and path[0].startswith("/") and access.startswith("r"):
+            start, end = (int(bound, 16) for bound in bounds.split("-"))
+            for address in range(start, end, page):
+                ctypes.c_char.from_address(address).value  # noqa: B018 - reading it is the point
+    with contextlib.suppress(AttributeError):  # another C library than glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def reset_peak() -> bool:

@@ -24,7 +24,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from edgedeploy_agent import tflite_abi as abi
@@ -80,6 +80,23 @@ def executed_plans(interpreter: Any) -> tuple[SubgraphPlan, ...]:
 
     _apply(interpreter, look)
     return tuple(plans[i] for i in sorted(plans))
+
+
+def arena_sizes(interpreter: Any) -> list[tuple[int, int]] | None:
+    """Bytes of the arena and of the persistent arena of each subgraph, by where their tensors lie after allocation.
+
+    None where the runtime cannot be looked into.
+    """
+    try:
+        plans = executed_plans(interpreter)
+    except RuntimeError:
+        return None
+    return [(_extent(p.tensors, "arena_rw"), _extent(p.tensors, "arena_rw_persistent")) for p in plans]
+
+
+def _extent(tensors: Iterable[PlannedTensor], allocation: str) -> int:
+    held = [t for t in tensors if t.allocation == allocation and t.address and t.bytes]
+    return max(t.address + t.bytes for t in held) - min(t.address for t in held) if held else 0
 
 
 def apply_claims(interpreter: Any, claims: Claims) -> None:

@@ -172,15 +172,11 @@ def _of_signatures(interpreter: Any, random: np.random.Generator, times: int) ->
 
 
 def _arenas(interpreter: Any) -> list[int] | None:
-    """How far the tensors in the arena of each subgraph reach; None where the runtime cannot be looked into."""
-    from edgedeploy_agent.inspector import executed_plans
+    """The arena of each subgraph; None where the runtime cannot be looked into."""
+    from edgedeploy_agent.inspector import arena_sizes
 
-    try:
-        plans = executed_plans(interpreter)
-    except RuntimeError:
-        return None
-    held = [[t for t in p.tensors if t.allocation == "arena_rw" and t.address and t.bytes] for p in plans]
-    return [max(t.address + t.bytes for t in ts) - min(t.address for t in ts) if ts else 0 for ts in held]
+    sizes = arena_sizes(interpreter)
+    return None if sizes is None else [arena for arena, _ in sizes]
 
 
 def _digest(outputs: Iterable[Any]) -> str:

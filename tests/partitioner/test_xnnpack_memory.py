@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from edgedeploy_agent import footprint
-from edgedeploy_partitioner.memory.interpreter import interpreter
+from edgedeploy_partitioner.memory import interpreter, xnnpack
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.packing import X86_64, held, tiles
 from edgedeploy_partitioner.memory.xnnpack import packed
@@ -38,6 +38,7 @@ def flags() -> set[str]:
     return set(next((line.split(":")[1].split() for line in lines if line.startswith("flags")), ()))
 
 
+of_glibc = pytest.mark.skipif(footprint.heap_bytes() is None, reason="the heap is asked of glibc 2.33 or newer")
 measured = pytest.mark.skipif(
     "avx2" not in flags() or "avx512f" in flags() or footprint.heap_bytes() is None,
     reason="the tiles are those of x86-64 with AVX2 and without AVX-512, the heap is asked of glibc 2.33 or newer",
@@ -45,13 +46,17 @@ measured = pytest.mark.skipif(
 
 
 class Heap(NamedTuple):
-    """Bytes of one model: of the heap on loading, and from then on without the arenas; what is predicted of them."""
+    """Bytes of one model: of the heap on loading, and from then on without the arenas; what is predicted of them.
+
+    ``packed`` and ``structures`` are what malloc should have given out, ``line`` what of it should take memory.
+    """
 
     name: str
     loaded: int
     own: int
     line: Line
-    structures: Line
+    packed: int
+    structures: int
 
 
 def heaps(models: Sequence[tuple[str, bytes]], folder: Path, *options: str, isa: Sequence[str] = ISA) -> list[Heap]:
@@ -74,7 +79,8 @@ def heaps(models: Sequence[tuple[str, bytes]], folder: Path, *options: str, isa:
         nodes = {plan["subgraph"]: executed_nodes(plan) for plan in answer.subgraphs}
         own = stages["run"] - stages["load"] - sum(sizes) - ARENA_SLACK_BYTES * len(sizes)
         loaded = stages["load"] - stages["before"]
-        found.append(Heap(name, loaded, own, packed(graph, nodes, isa), interpreter(graph, nodes)))
+        packed_bytes, structures = xnnpack.heap_bytes(graph, nodes, isa), interpreter.heap_bytes(graph, nodes, isa)
+        found.append(Heap(name, loaded, own, packed(graph, nodes, isa), packed_bytes, structures))
     return found
 
 
@@ -212,8 +218,8 @@ def test_each_kind_of_op_takes_what_is_predicted(tmp_path: Path) -> None:
     wrong = []
     for heap in heaps([(name, make()) for name, make in SINGLE.items()], tmp_path):
         own = heap.own - BUILTIN_RUN_BYTES
-        if not heap.line.bytes or abs(heap.line.bytes - own) > 0.02 * own + 10_000:
-            wrong.append((heap.name, own, heap.line.bytes))
+        if not heap.packed or abs(heap.packed - own) > 0.02 * own + 10_000:
+            wrong.append((heap.name, own, heap.packed))
     assert not wrong
 
 
@@ -226,26 +232,31 @@ def test_bounds_hold_for_whole_models(tmp_path: Path) -> None:
     for h in taken:
         assert h.line.high_bytes is not None
         assert h.line.low_bytes <= h.own - BUILTIN_RUN_BYTES <= h.line.high_bytes, h
-    errors = [abs(h.line.bytes + h.structures.bytes - h.loaded - h.own) / (h.loaded + h.own) for h in found]
+    errors = [abs(h.packed + h.structures - h.loaded - h.own) / (h.loaded + h.own) for h in found]
     assert statistics.median(errors) < 0.05
     assert max(errors) < 0.15
 
 
-@measured
-def test_the_interpreter_takes_what_is_predicted(tmp_path: Path) -> None:
-    """At least, and where no kernel takes more as it runs, at most."""
-    models = [(p.name, p.read_bytes()) for p in EXAMPLES] + [
-        ("pool", pool("MAX_POOL_2D", 32, 3, 2)),
-        ("resize", resize()),
-    ]
-    closed = 0
+@of_glibc
+def test_the_interpreter_and_its_kernels_take_what_is_predicted(tmp_path: Path) -> None:
+    """To 12 % and 8 KB: with kernels that copy their operands, and with some that do not."""
+    kinds = ("float32", "int8", "dynamic")
+    shapes = ((8, 16, 16, 1, 1), (32, 18, 16, 1, 1), (16, 16, 20, 3, 1), (4, 256, 256, 1, 1), (33, 3, 24, 5, 2))
+    models = [
+        *((p.name, p.read_bytes()) for p in EXAMPLES),
+        *((f"conv {s} {t}", conv(*s[:4], stride=s[4], dtype=t)) for s in shapes for t in kinds),
+        *((f"up {s} {t}", conv(*s, stride=2, dtype=t, code="TRANSPOSE_CONV"))
+          for s in ((8, 16, 16, 2), (32, 16, 8, 3), (64, 16, 16, 2)) for t in kinds),
+        *((f"dense {s} {t}", dense(*s, t)) for s in ((1, 256, 256), (2, 256, 256), (64, 128, 512)) for t in kinds),
+        ("matmul", matmul(False)), ("pool", pool("MAX_POOL_2D", 32, 3, 2)), ("resize", resize()),
+    ]  # fmt: skip
+    wrong = []
     for h in heaps(models, tmp_path, "--xnnpack", "off"):
         assert h.line == Line.none()
-        assert h.structures.low_bytes <= h.loaded + h.own, h
-        if h.structures.high_bytes is not None:
-            closed += 1
-            assert h.loaded + h.own <= h.structures.high_bytes, h
-    assert closed
+        taken = h.loaded + h.own
+        if abs(h.structures - taken) > 0.12 * taken + 8_000:
+            wrong.append((h.name, taken, h.structures))
+    assert not wrong
 
 
 # --- without a runtime ----------

@@ -23,11 +23,12 @@ OTHERS = (("ai-edge-litert", "2.1.0"), ("tflite-runtime", "2.14.0"))
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A runtime, and the command that starts a Python which has it and the agent."""
+    """A runtime, and the command that starts a Python which has it and the agent. ``board`` has such a CPU."""
 
     name: str
     version: str
     machine: str = "x86_64"
+    board: str = "local"
     command: tuple[str, ...] = (sys.executable,)
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -48,7 +49,7 @@ def other(name: str, version: str) -> Runtime:
     python = _ROOT / ".runtimes" / f"{name}-{version}" / "bin" / "python"
     if not python.exists():
         raise LookupError(f"{name} {version} is not in .runtimes: make runtimes")
-    return Runtime(name, version, os.uname().machine, (str(python),), {"PYTHONPATH": str(_AGENT)})
+    return Runtime(name, version, os.uname().machine, "local", (str(python),), {"PYTHONPATH": str(_AGENT)})
 
 
 def other_or_skip(name: str, version: str) -> Runtime:

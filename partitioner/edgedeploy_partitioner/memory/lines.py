@@ -163,13 +163,13 @@ def _lines(
     graph: Graph, executed: Executed, arenas: Mapping[int, Arena], in_arena: Line, platform: Platform | None
 ) -> tuple[dict[str, Line | None], tuple[Warn, ...]]:
     """Every line by name, None for one that is not modelled, and warnings of the NPU's."""
-    run = {i: executed[i] for i in arenas}
+    run, isa = {i: executed[i] for i in arenas}, platform.isa if platform else ()
     persistent_bytes = sum(a.persistent_bytes for a in arenas.values()) + _resource_bytes(graph, arenas)
     lines: dict[str, Line | None] = {
         "arena_bytes": in_arena,
         "persistent_bytes": Line.exact(persistent_bytes),
-        "packed_bytes": packed(graph, run, platform.isa if platform else ()),
-        "interpreter_bytes": interpreter(graph, run),
+        "packed_bytes": packed(graph, run, isa),
+        "interpreter_bytes": interpreter(graph, run, isa),
         "model_bytes": Line.exact(graph.size),
         _BASELINE: platform.baseline_line if platform else None,
     }

@@ -22,6 +22,7 @@ _POINTER_BYTES = 8
 _MOST_TAPS = 25  # of the largest depthwise kernel; a larger filter runs as a convolution of one channel a group
 _SPARE_ROWS = 10  # of quantisation parameters, which XNNPACK may read beyond the end
 _PARAMETER_BYTES = 16
+_BLOCK_SCALE_BYTES = 2
 _INT8_SUM_BYTES = 96
 
 Arithmetic = Literal["float32", "int8", "dynamic"]
@@ -84,12 +85,14 @@ class Held:
     """What one operator keeps for as long as the interpreter lives, and what it needs in the workspace while it runs.
 
     ``quantized_bytes`` is the value it makes of a float input with int8 weights, which lies in the workspace too.
+    ``unwritten_bytes`` of the pointers are asked for and never written, so that they take no memory.
     """
 
     weights_bytes: int = 0
     pointers_bytes: int = 0
     scratch_bytes: int = 0
     quantized_bytes: int = 0
+    unwritten_bytes: int = 0
 
 
 def held(graph: Graph, op: Op, tile_of: Tiles) -> Held:
@@ -153,7 +156,8 @@ def _weights(
 ) -> int:  # fmt: skip
     tile = o.tile(arithmetic, results)
     bits = 32 if arithmetic == "float32" else min(weights.dtype.bits, 8)
-    one = taps * up(depth, tile.kr) * bits // 8 + parts * _PER_RESULT[arithmetic]
+    blocks = depth // weights.quantization.block_size if weights.quantization and weights.quantization.block_size else 0
+    one = taps * up(depth, tile.kr) * bits // 8 + parts * _PER_RESULT[arithmetic] + _BLOCK_SCALE_BYTES * blocks
     return up(one * up(results, tile.nr) * groups, ALIGNMENT_BYTES)
 
 
@@ -224,10 +228,12 @@ def _transposed(o: _Operator, x: Tensor, weights: Tensor, down: int, across: int
         parts, rows = down * across, out_height * across * -(-out_width // across)
     else:
         parts, rows = 1, _rows(out_height * out_width, o.tile(arithmetic, results).mr)
+    pointers = _POINTER_BYTES * taps * rows
     return Held(
         _weights(o, weights, arithmetic, taps=taps, depth=depth, results=results, parts=parts),
-        _POINTER_BYTES * taps * rows,
+        pointers,
         quantized_bytes=_quantized(x, x.shape[0], arithmetic),
+        unwritten_bytes=pointers - pointers // parts,  # each part has room for all taps, and some of them
     )
 
 

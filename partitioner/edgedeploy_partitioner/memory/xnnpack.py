@@ -32,6 +32,7 @@ _OTHER_OP_BYTES = 1150
 _VALUE_BYTES = 320
 _PARTITION_BYTES = 1300
 _DELEGATE_BYTES = 6000
+_BORDER_BYTES, _WASTE_BYTES = 12_000, 400  # by the growth of resident memory beyond the heap
 
 # Of the total; and for small ones, bytes. Measured on x86-64: see the docstring.
 _LOW, _HIGH, _LEAST_BYTES = 0.88, 1.12, 6_000
@@ -40,37 +41,57 @@ _LOW_ARM, _HIGH_ARM = 0.8, 1.25
 Executed = Mapping[int, Sequence[ExecutedNode]]
 
 
+def heap_bytes(graph: Graph, executed: Executed, isa: Sequence[str]) -> int:
+    """What malloc gives out for the XNNPACK nodes of ``executed``, written or not."""
+    parts = _partitions(graph, executed, tiles(isa))
+    return _delegate_bytes(parts) if parts else 0
+
+
 def packed(graph: Graph, executed: Executed, isa: Sequence[str]) -> Line:
     """The line for the XNNPACK nodes of ``executed``, on a core with the extensions ``isa``."""
     tile_of = tiles(isa)
-    nodes = [(graph.subgraphs[i], node) for i, found in executed.items() for node in found if node.delegate == XNNPACK]
-    if not nodes:
+    parts = _partitions(graph, executed, tile_of)
+    if not parts:
         return Line.none()
-    parts = [_partition(graph, subgraph, node, executed[subgraph.index], tile_of) for subgraph, node in nodes]
-    total = _DELEGATE_BYTES + sum(p.kept_bytes for p in parts) + max(p.workspace_bytes for p in parts)
+    held_bytes = _delegate_bytes(parts)
+    total = held_bytes - sum(p.unwritten_bytes for p in parts) + _BORDER_BYTES + sum(p.waste_bytes for p in parts)
     low, high = (_LOW, _HIGH) if tile_of.measured else (_LOW_ARM, _HIGH_ARM)
     least = max(0, int(total * low) - _LEAST_BYTES)
     return Line(total, least, int(total * high) + _LEAST_BYTES, "modelled" if tile_of.measured else "assumed")
 
 
+def _partitions(graph: Graph, executed: Executed, tile_of: Tiles) -> list[_Partition]:
+    nodes = [(graph.subgraphs[i], node) for i, found in executed.items() for node in found if node.delegate == XNNPACK]
+    return [_partition(graph, subgraph, node, executed[subgraph.index], tile_of) for subgraph, node in nodes]
+
+
+def _delegate_bytes(parts: Sequence[_Partition]) -> int:
+    return _DELEGATE_BYTES + sum(p.kept_bytes for p in parts) + max(p.workspace_bytes for p in parts)
+
+
 @dataclass(frozen=True, slots=True)
 class _Partition:
+    """``unwritten_bytes`` of what is kept take no memory; ``waste_bytes`` are free again, but on pages in use."""
+
     kept_bytes: int
     workspace_bytes: int
+    unwritten_bytes: int
+    waste_bytes: int
 
 
 def _partition(
     graph: Graph, subgraph: Subgraph, node: ExecutedNode, nodes: Sequence[ExecutedNode], tile_of: Tiles
 ) -> _Partition:
     ops = [subgraph.ops[m] for m in node.members if m not in subgraph.folded]
-    kept, values = _PARTITION_BYTES + _unpacked_bytes(subgraph, node), set[int]()
+    kept, values, unwritten = _PARTITION_BYTES + _unpacked_bytes(subgraph, node), set[int](), 0
     blocks = _Workspace(subgraph, _inside(subgraph, node, nodes))
     for op in ops:
         buffers = held(graph, op, tile_of)
         kept += _OP_BYTES.get(op.code, _OTHER_OP_BYTES) + buffers.weights_bytes + buffers.pointers_bytes
+        unwritten += buffers.unwritten_bytes
         values.update(t for t in (*op.inputs, *op.outputs) if t >= 0)
         blocks.add(op, buffers.quantized_bytes, buffers.scratch_bytes)
-    return _Partition(kept + _VALUE_BYTES * len(values), blocks.bytes())
+    return _Partition(kept + _VALUE_BYTES * len(values), blocks.bytes(), unwritten, _WASTE_BYTES * len(ops))
 
 
 def _inside(subgraph: Subgraph, node: ExecutedNode, nodes: Sequence[ExecutedNode]) -> frozenset[int]:

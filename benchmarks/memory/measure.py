@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What models cost a process in a real runtime, beside what the product predicts from the file alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from edgedeploy import partition, read_model
+from edgedeploy.arenaview import executed
+from edgedeploy_agent import footprint
+from edgedeploy_partitioner.errors import PlanningError
+from edgedeploy_partitioner.memory import interpreter, xnnpack
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.plan import Plan
+from edgedeploy_partitioner.planning.request import cpu_cost
+from edgedeploy_profiles import load_board
+from support.runtimes import Runtime
+
+_BATCH = 20  # models a process: each is a fork of one that has the runtime
+_DEADLINE_S = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a model is run: by which runtime, with XNNPACK or without, with how many threads."""
+
+    runtime: Runtime
+    xnnpack: bool = True
+    threads: int = 1
+
+    @property
+    def title(self) -> str:
+        threads = "" if self.threads == 1 else f", {self.threads} threads"
+        return f"{self.runtime.title}, XNNPACK {'on' if self.xnnpack else 'off'}{threads}"
+
+
+class Pair(NamedTuple):
+    predicted: int
+    measured: int
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.measured - 1 if self.measured else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One model. ``arena`` is that of the main subgraph; what others need is freed after the op that runs them.
+
+    ``heap`` and ``peak`` are what the process grew by: bytes that malloc gave out after two runs, and resident bytes at
+    the highest. ``low`` and ``high`` bound the predicted peak; ``high`` None: it says that it has no bound.
+    """
+
+    model: Path
+    arena: Pair
+    is_exact: bool
+    heap: Pair
+    peak: Pair | None
+    low: int
+    high: int | None
+
+    @property
+    def is_inside(self) -> bool:
+        assert self.peak is not None
+        return self.low <= self.peak.measured and (self.high is None or self.peak.measured <= self.high)
+
+
+class Skipped(NamedTuple):
+    model: Path
+    reason: str
+
+
+def compare(models: Sequence[Path], setting: Setting, tiny: Path) -> Iterator[Result | Skipped]:
+    """Each model predicted and measured. ``tiny`` runs first in each process, for what any model needs."""
+    for i in range(0, len(models), _BATCH):
+        batch = models[i : i + _BATCH]
+        for model, answer in zip(batch, _measure(batch, setting, tiny), strict=True):
+            yield _result(model, answer, setting)
+
+
+def _measure(models: Iterable[Path], setting: Setting, tiny: Path) -> list[dict[str, Any]]:
+    command, environment = setting.runtime.start(
+        "-m", footprint.__name__, "--xnnpack", "default" if setting.xnnpack else "off", "--first", str(tiny),
+        "--threads", str(setting.threads), "--deadline", str(_DEADLINE_S), *map(str, models),
+    )  # fmt: skip
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _result(model: Path, answer: Mapping[str, Any], setting: Setting) -> Result | Skipped:
+    if answer["error"]:
+        return Skipped(model, f"does not run: {answer['error']}")
+    try:
+        graph = read_model(model)
+        plan = _plan(graph, setting)
+    except PlanningError as error:
+        return Skipped(model, f"is not planned: {error}")
+    before, after = answer["stages"]["before"], answer["stages"]["run"]
+    memory, peak = plan.memory, answer["peak_bytes"]
+    return Result(
+        model=model,
+        arena=Pair(memory.arena_bytes, answer["arenas"][0]["arena_bytes"]),
+        is_exact=memory.arena_exact,
+        heap=Pair(_heap(plan, graph), after["heap_bytes"] - before["heap_bytes"]),
+        peak=None if peak is None else Pair(memory.peak_bytes, peak - before["rss_bytes"]),
+        low=memory.peak_low_bytes,
+        high=memory.peak_high_bytes,
+    )
+
+
+def _plan(graph: Graph, setting: Setting) -> Plan:
+    """The plan without an NPU. Raises PlanningError."""
+    runtime = setting.runtime
+    return partition(
+        graph, runtime.board, runtime=f"{runtime.name}=={runtime.version}", npu="none",
+        xnnpack="default" if setting.xnnpack else "off", threads=setting.threads,
+    )  # fmt: skip
+
+
+def _heap(plan: Plan, graph: Graph) -> int:
+    """What malloc gives out. The lines of the plan have what of it is written, and so takes memory."""
+    nodes = {use.index: executed(plan, graph.subgraphs[use.index]) for use in plan.subgraphs}
+    core = cpu_cost(load_board(plan.inputs.board.name), plan.inputs.options.cpus, 1)[0].core
+    arenas = plan.memory.arena_bytes + (plan.memory.persistent_bytes or 0)
+    return arenas + interpreter.heap_bytes(graph, nodes, core.isa) + xnnpack.heap_bytes(graph, nodes, core.isa)

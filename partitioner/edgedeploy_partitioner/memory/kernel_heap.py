@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What TFLite's built-in kernels take from the heap, beside the arena: a part of ``interpreter_bytes``.
+
+Matrix products of small integers, on ARM also of floats, run in google/ruy, which copies both operands into blocks of
+its own: padded to its kernel's tile, for integers with the sum of each row. The blocks of all products lie in one
+buffer, which only grows. ``TRANSPOSE_CONV`` has tensors that are not in the arena. The tiles and what is copied were
+read off the heap of ai-edge-litert 2.3.0 with single-op models on x86-64 with AVX2; those of arm64 are named in ruy's
+kernels and were not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from edgedeploy_partitioner.memory.liveness import ExecutedNode
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
+
+Executed = Mapping[int, Sequence[ExecutedNode]]
+
+_ALIGNMENT_BYTES = 64
+_CONTEXT_BYTES = 4000  # ruy's own, from its first product on
+_RUNS = 2  # the buffer may grow once more in the second
+_INT32_BYTES = 4
+_SMALL = (DType.INT8, DType.UINT8)
+
+
+class Tile(NamedTuple):
+    """Rows of the left operand, rows of the right one (its columns), and products of each, in a tile."""
+
+    left: int
+    right: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """``floats`` None: another library multiplies floats, and keeps nothing."""
+
+    small: Tile
+    floats: Tile | None
+
+
+_X86_64 = Layout(Tile(8, 8, 4), None)
+_ARM64 = Layout(Tile(4, 2, 16), Tile(8, 8, 1))
+_ARM64_DOTPROD = Layout(Tile(8, 8, 4), Tile(8, 8, 1))
+
+
+def layout(isa: Collection[str]) -> Layout:
+    """How ruy lays its operands out on a core with these extensions."""
+    if "asimd" not in isa:
+        return _X86_64
+    return _ARM64_DOTPROD if "dotprod" in isa else _ARM64
+
+
+class Product(NamedTuple):
+    """A product of a matrix of ``left`` rows and one of ``right`` rows, both of ``depth`` columns."""
+
+    left: int
+    right: int
+    depth: int
+    is_float: bool = False
+
+
+class KernelHeap(NamedTuple):
+    """``kept_bytes`` stay for as long as the interpreter lives. The buffer's ``packed_bytes`` are part of them."""
+
+    kept_bytes: int
+    packed_bytes: int
+
+
+def kernel_heap(graph: Graph, executed: Executed, isa: Collection[str]) -> KernelHeap:
+    """The heap that the built-in ops of ``executed`` keep after the first runs."""
+    ops = [graph.subgraphs[i].ops[node.op] for i, nodes in executed.items() for node in nodes if node.op is not None]
+    how = layout(isa)
+    products = [p for op in ops for p in _products(graph, op) if how.floats or not p.is_float]
+    packed = _grown(products, how)
+    context = _CONTEXT_BYTES if products else 0
+    return KernelHeap(packed + context + sum(_unplanned_bytes(graph, op) for op in ops), packed)
+
+
+# --- ruy's buffer ----------
+
+
+def _grown(products: Sequence[Product], how: Layout) -> int:
+    """The buffer after all ``products`` in order. What does not fit is added to it afterwards."""
+    size = 0
+    for product in [*products] * _RUNS:
+        used = missing = 0
+        for block in _blocks(product, how):
+            if used + block <= size:
+                used += block
+            else:
+                missing += block
+        size += missing
+    return size
+
+
+def _blocks(product: Product, how: Layout) -> Iterator[int]:
+    tile = how.floats if product.is_float and how.floats else how.small
+    depth = _up(product.depth, tile.depth)
+    for rows in (_up(product.left, tile.left), _up(product.right, tile.right)):
+        yield _up(rows * depth * (4 if product.is_float else 1), _ALIGNMENT_BYTES)
+        if not product.is_float:
+            yield _up(rows * _INT32_BYTES, _ALIGNMENT_BYTES)
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+# --- what each op multiplies ----------
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    graph: Graph
+    op: Op
+
+    def input(self, position: int) -> Tensor:
+        """The tensor there. Raises LookupError if the op has none."""
+        if position >= len(self.op.inputs) or self.op.inputs[position] < 0:
+            raise LookupError(position)
+        return self.graph.tensor(self.op.subgraph, self.op.inputs[position])
+
+    @property
+    def output(self) -> Tensor:
+        return self.graph.tensor(self.op.subgraph, self.op.outputs[0])
+
+
+def _products(graph: Graph, op: Op) -> tuple[Product, ...]:
+    rule = _RULES.get(op.code)
+    try:
+        return rule(_Kernel(graph, op)) if rule is not None else ()
+    except (LookupError, ValueError, ZeroDivisionError):  # fewer inputs or dimensions than such an op has
+        return ()
+
+
+def _conv_2d(kernel: _Kernel) -> tuple[Product, ...]:
+    """The filters by the patches. One patch of integers is a vector, which needs no copy; groups run elsewhere."""
+    x, filters = kernel.input(0), kernel.input(1)
+    results, *taps = filters.shape
+    pixels = prod(kernel.output.shape[:3])
+    if x.shape[3] != filters.shape[3] or (pixels == 1 and x.dtype in _SMALL):
+        return ()
+    return _of(x, filters, results, pixels, prod(taps))
+
+
+def _fully_connected(kernel: _Kernel) -> tuple[Product, ...]:
+    x, weights = kernel.input(0), kernel.input(1)
+    results, depth = weights.shape
+    batch = x.elements // depth
+    return () if batch == 1 or x.dtype is not weights.dtype else _of(x, weights, results, batch, depth)
+
+
+def _transpose_conv(kernel: _Kernel) -> tuple[Product, ...]:
+    """All filters by the pixels of one picture."""
+    filters, x = kernel.input(1), kernel.input(2)
+    results, height, width, depth = filters.shape
+    if x.dtype is not filters.dtype:
+        return ()
+    return _of(x, filters, results * height * width, x.shape[1] * x.shape[2], depth)
+
+
+def _batch_matmul(kernel: _Kernel) -> tuple[Product, ...]:
+    left, right = kernel.input(0), kernel.input(1)
+    *_, rows, results = kernel.output.shape
+    depth = left.shape[-2 if kernel.op.options.get("adj_x") else -1]
+    return _of(left, right, results, rows, depth) if left.dtype is right.dtype else ()
+
+
+def _of(x: Tensor, weights: Tensor, left: int, right: int, depth: int) -> tuple[Product, ...]:
+    if weights.dtype in _SMALL and (x.dtype in _SMALL or x.dtype is DType.FLOAT32):
+        return (Product(left, right, depth),)
+    return (Product(left, right, depth, is_float=True),) if x.dtype is weights.dtype is DType.FLOAT32 else ()
+
+
+_RULES: Mapping[str, Callable[[_Kernel], tuple[Product, ...]]] = {
+    "CONV_2D": _conv_2d,
+    "FULLY_CONNECTED": _fully_connected,
+    "TRANSPOSE_CONV": _transpose_conv,
+    "BATCH_MATMUL": _batch_matmul,
+}
+
+
+def _unplanned_bytes(graph: Graph, op: Op) -> int:
+    """Of ``TRANSPOSE_CONV``: each filter's share of each pixel, for integers their sums too, and the filter turned."""
+    if op.code != "TRANSPOSE_CONV":
+        return 0
+    try:
+        kernel = _Kernel(graph, op)
+        filters, x = kernel.input(1), kernel.input(2)
+        shares = _INT32_BYTES * prod(filters.shape[:3]) * x.shape[1] * x.shape[2]
+        sums = 0 if x.dtype is DType.FLOAT32 else _INT32_BYTES * kernel.output.elements
+    except (LookupError, ValueError):
+        return 0
+    return shares + sums + filters.nbytes
