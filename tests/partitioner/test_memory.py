@@ -271,6 +271,27 @@ def test_a_callee_runs_on_top_of_its_caller() -> None:
     assert memory.arena_bytes == (256 + 64 + 256 + 256) + 512  # the flag takes a whole cache line; one branch runs
 
 
+def test_what_only_a_branch_reads_may_stay_on_disk() -> None:
+    model = Model()
+    g = model.subgraph()
+    branches = [model.subgraph("then"), model.subgraph("else")]
+    shared = np.full((1, 64), 7, np.float32)
+    x = g.apply("ADD", [g.input((1, 64)), g.constant(shared)], (1, 64))
+    z = g.tensor((1, 64))
+    g.op("IF", [g.input((1,), "bool"), x], [z], then_subgraph_index=1, else_subgraph_index=2)
+    g.outputs(z)
+    for value, branch in enumerate(branches):
+        own = branch.constant(np.full((1, 64), value, np.float32))
+        branch.outputs(branch.apply("MUL", [branch.input((1, 64)), own], (1, 64)))
+    graph = read_bytes(model.build())
+    memory, _ = memory_lines(graph, built_in(graph), main=0)
+    assert memory.model_bytes == graph.size
+    assert memory.bounds["model_bytes"] == (graph.size - 2 * 256, graph.size)
+    low, high = memory.bounds["arena_bytes"]
+    assert low < memory.arena_bytes
+    assert high is None
+
+
 def test_live_bytes_add_up_along_a_chain_of_calls() -> None:
     model = Model()
     graphs = [model.subgraph(name) for name in ("main", "outer", "inner")]

@@ -224,14 +224,14 @@ def test_each_kind_of_op_takes_what_is_predicted(tmp_path: Path) -> None:
 
 
 @measured
-def test_bounds_hold_for_whole_models(tmp_path: Path) -> None:
+def test_whole_models_take_what_is_predicted(tmp_path: Path) -> None:
     models = [(p.name, p.read_bytes()) for p in EXAMPLES] + [(f"dag {i}", random_dag(i, 40)) for i in range(12)]
     found = heaps(models, tmp_path)
     taken = [h for h in found if h.line.bytes]
     assert len(taken) > len(found) // 2
     for h in taken:
-        assert h.line.high_bytes is not None
-        assert h.line.low_bytes <= h.own - BUILTIN_RUN_BYTES <= h.line.high_bytes, h
+        own = h.own - BUILTIN_RUN_BYTES
+        assert abs(h.packed - own) <= 0.12 * own + 6_000, h
     errors = [abs(h.packed + h.structures - h.loaded - h.own) / (h.loaded + h.own) for h in found]
     assert statistics.median(errors) < 0.05
     assert max(errors) < 0.15

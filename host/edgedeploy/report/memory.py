@@ -242,8 +242,8 @@ def _at_peak(view: ArenaView, style: Style) -> Iterator[RenderableType]:
         for t in shown
     ]
     if hidden := tensors[len(shown) :]:
-        words = f"{plural(len(hidden), 'more tensor')}: -v shows all"
-        rows.append([text(size(sum(t.nbytes for t in hidden))), text((words, DIM)), text(), text()])
+        total = size(sum(t.nbytes for t in hidden))
+        rows.append([text(total), text(plural(len(hidden), "more tensor")), text(("-v shows all", DIM)), text()])
     if rest := top.live_bytes - sum(t.nbytes for t in tensors):
         rows.append([text(size(rest)), text((view.rest(top), DIM)), text(), text()])
     yield grid(rows, ("right", 8), ("left", 22), ("left", 18), ("left", None))

@@ -50,7 +50,8 @@ def memory_lines(
     arena_bytes = _arena_bytes(graph, executed, held, main)
     is_exact = len(held) == 1 and held[main].exact
 
-    in_arena = Line.exact(arena_bytes) if is_exact else Line(arena_bytes, live_bytes, None, "modelled")
+    least_bytes = min(live_bytes, held[main].bytes)  # a branch that is never taken needs nothing
+    in_arena = Line.exact(arena_bytes) if is_exact else Line(arena_bytes, least_bytes, None, "modelled")
     lines, warns = _lines(graph, executed, arenas, in_arena, platform)
     known = Line.total(line for name, line in lines.items() if line is not None and name != _BASELINE)
     is_known = None not in [line for name, line in lines.items() if name != _BASELINE]
@@ -170,7 +171,7 @@ def _lines(
         "persistent_bytes": Line.exact(persistent_bytes),
         "packed_bytes": packed(graph, run, isa),
         "interpreter_bytes": interpreter(graph, run, isa),
-        "model_bytes": Line.exact(graph.size),
+        "model_bytes": Line(graph.size, graph.size - _of_callees_bytes(graph, run), graph.size, "exact"),
         _BASELINE: platform.baseline_line if platform else None,
     }
     partitions = {
@@ -184,6 +185,12 @@ def _lines(
         found = npu_lines(graph, platform, partitions)
         npu, warns = (found.delegate_internal, found.npu_pool, found.handover), tuple(pool_warnings(platform, found))
     return lines | dict(zip(_OF_PARTITIONS, npu, strict=True)), warns
+
+
+def _of_callees_bytes(graph: Graph, run: Executed) -> int:
+    """Constants that are only in subgraphs which control flow runs: of the file the pages that nobody may read."""
+    of_main, *of_callees = ({t.data for t in graph.subgraphs[i].tensors if t.data} for i in run)
+    return sum(span.size for span in frozenset().union(*of_callees) - of_main)
 
 
 def _partitions(executed: Executed) -> list[tuple[int, int]]:
