@@ -11,6 +11,7 @@ from edgedeploy.planview import op_label
 from edgedeploy.text import printable
 from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena, place
 from edgedeploy_partitioner.memory.liveness import FOREVER, Block
+from edgedeploy_partitioner.memory.release import Release
 from edgedeploy_partitioner.model.graph import Graph, Op, Subgraph
 from edgedeploy_partitioner.plan import XNNPACK, OpEntry, Plan, TimelineStep
 
@@ -129,7 +130,11 @@ def executed(plan: Plan, subgraph: Subgraph) -> tuple[ExecutedNode, ...]:
 def main_arena(plan: Plan, graph: Graph) -> Arena:
     """The arena of the main subgraph, with the place of every tensor."""
     subgraph = graph.subgraphs[plan.main]
-    return arena(graph, subgraph, executed(plan, subgraph), plan.inputs.options.threads)
+    return arena(graph, subgraph, executed(plan, subgraph), plan.inputs.options.threads, release_of(plan))
+
+
+def release_of(plan: Plan) -> Release:
+    return Release.of(plan.inputs.runtime.name, plan.inputs.runtime.version)
 
 
 @dataclass(frozen=True, slots=True)

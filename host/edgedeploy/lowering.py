@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from edgedeploy.arenaview import executed, in_place, main_arena
+from edgedeploy.arenaview import executed, in_place, main_arena, release_of
 from edgedeploy.planview import claimed_partitions, ops_label
 from edgedeploy.text import plural
 from edgedeploy_partitioner.errors import PlanningError
@@ -129,10 +129,10 @@ def _other_order(plan: Plan, graph: Graph) -> Iterator[Way]:
     its = main_arena(plan, graph)
     if its.bytes != plan.memory.arena_bytes:
         return
-    subgraph, threads = graph.subgraphs[plan.main], plan.inputs.options.threads
+    subgraph, threads, release = graph.subgraphs[plan.main], plan.inputs.options.threads, release_of(plan)
     nodes = executed(plan, subgraph)
-    best = lowest(graph, subgraph, nodes, threads, in_epochs=True)
-    other = arena(graph, subgraph, [nodes[i] for i in best.order], threads)
+    best = lowest(graph, subgraph, nodes, threads, release, in_epochs=True)
+    other = arena(graph, subgraph, [nodes[i] for i in best.order], threads, release)
     if other.bytes < its.bytes:
         peak = plan.memory.peak_bytes - its.bytes + other.bytes
         how = "" if claimed_partitions(plan) else ", which 'edgedeploy reorder' writes"

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena
+from edgedeploy_partitioner.memory.release import Release
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.solver.problem import XNNPACK
 from support.runtime import Answer
+from support.runtimes import HERE, Runtime
 
 
 def executed_nodes(plan: Mapping[str, Any]) -> tuple[ExecutedNode, ...]:
@@ -38,13 +40,16 @@ def real_offsets(plan: Mapping[str, Any]) -> dict[int, int]:
     return {i: t["address"] - start for i, t in held.items()}
 
 
-def compared(graph: Graph, answer: Answer, threads: int = 1) -> Iterator[tuple[Mapping[str, Any], Arena]]:
+def compared(
+    graph: Graph, answer: Answer, threads: int = 1, runtime: Runtime = HERE
+) -> Iterator[tuple[Mapping[str, Any], Arena]]:
     """Each subgraph that the runtime allocated, and its predicted arena."""
     assert answer.subgraphs is not None, answer.failure
     assert not answer.failure, answer.failure
+    release = Release.of(runtime.name, runtime.version)
     for plan in answer.subgraphs:
         if any(real_bytes(plan)):
-            yield plan, arena(graph, graph.subgraphs[plan["subgraph"]], executed_nodes(plan), threads)
+            yield plan, arena(graph, graph.subgraphs[plan["subgraph"]], executed_nodes(plan), threads, release)
 
 
 def _extent(plan: Mapping[str, Any], allocation: str) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from edgedeploy_partitioner.memory.libstdcxx import sort
 from edgedeploy_partitioner.memory.liveness import FOREVER, Block, ExecutedNode, lifetimes
+from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
 from edgedeploy_partitioner.model.graph import Graph, Subgraph
 
 __all__ = ["Arena", "ExecutedNode", "arena", "place"]
@@ -47,9 +48,11 @@ class Arena:
         return tuple(b.tensor for b in sorted(here, key=lambda b: (-b.bytes, b.tensor)))
 
 
-def arena(graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], threads: int = 1) -> Arena:
+def arena(
+    graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], threads: int = 1, release: Release = LITERT_2_3
+) -> Arena:
     """What the runtime allocates to run ``nodes`` in that order with ``threads`` threads."""
-    lives = lifetimes(graph, subgraph, nodes, threads)
+    lives = lifetimes(graph, subgraph, nodes, threads, release)
     ordered = sort(lives.blocks, _rank)
     blocks = tuple(b for b in ordered if b.home == "arena")
     offsets, size = place(blocks)

@@ -13,6 +13,7 @@ from edgedeploy_partitioner.memory.interpreter import interpreter
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.npu import npu_lines, pool_warnings
 from edgedeploy_partitioner.memory.platform import Platform
+from edgedeploy_partitioner.memory.release import LITERT_2_3
 from edgedeploy_partitioner.memory.xnnpack import packed
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import Memory, TimelineStep, Warn
@@ -38,10 +39,11 @@ def memory_lines(
 
     ``executed`` has the nodes of every subgraph in execution order; its delegate nodes are the plan's partitions,
     numbered as they come. ``threads`` matters to built-in kernels. Without a ``platform`` nothing is known of an NPU
-    and of the baseline, and XNNPACK is that of x86-64.
+    and of the baseline, XNNPACK is that of x86-64 and the runtime ai-edge-litert 2.3.0.
     """
     reached = _reached(graph, executed, main)
-    arenas = {i: arena(graph, graph.subgraphs[i], executed[i], threads) for i in reached}
+    release = platform.release if platform else LITERT_2_3
+    arenas = {i: arena(graph, graph.subgraphs[i], executed[i], threads, release) for i in reached}
     # An initialisation subgraph (CALL_ONCE) gives its arena back after the first run, but not what is persistent.
     held = {i: arenas[i] for i in _reached(graph, executed, main, initial=False)}
     moments = tuple(_moments(graph, executed, held, main))

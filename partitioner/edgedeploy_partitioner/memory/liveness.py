@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgedeploy_partitioner.memory.libstdcxx import set_order
+from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
 from edgedeploy_partitioner.memory.temporaries import Scratch, numbered, temporaries
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
 
@@ -92,7 +93,9 @@ class Lifetimes:
     """Ops whose results get their size and their memory only at run time; here they have their stored shapes."""
 
 
-def lifetimes(graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], threads: int = 1) -> Lifetimes:
+def lifetimes(
+    graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], threads: int = 1, release: Release = LITERT_2_3
+) -> Lifetimes:
     """The blocks that TFLite plans for ``nodes``, which run in that order."""
     nodes = _with_borders(subgraph, nodes)
     places = _places(subgraph, nodes)
@@ -101,7 +104,7 @@ def lifetimes(graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], t
     for block in blocks.values():
         met[block.first].append(block.tensor)
     ops = {position: subgraph.ops[node.op] for position, node in enumerate(nodes) if node.op is not None}
-    asked = [(op, temporaries(graph, op, threads, places.fixed | places.persistent)) for op in ops.values()]
+    asked = [(op, temporaries(graph, op, threads, places.fixed | places.persistent, release)) for op in ops.values()]
     for position, scratches in zip(ops, numbered(subgraph, asked), strict=True):
         blocks |= {id_: _scratch_block(id_, scratch, position) for id_, scratch in scratches.items()}
         met[position] += scratches

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from edgedeploy_partitioner.memory.downsets import Item, Jobs, least_peak
 from edgedeploy_partitioner.memory.liveness import FOREVER, ExecutedNode, lifetimes, owners
+from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
 from edgedeploy_partitioner.model.graph import Graph, Subgraph
 from edgedeploy_partitioner.runtime.replay import file_plan
 
@@ -42,6 +43,7 @@ def lowest(
     subgraph: Subgraph,
     nodes: Sequence[ExecutedNode],
     threads: int = 1,
+    release: Release = LITERT_2_3,
     *,
     states: int = STATES,
     in_epochs: bool = False,
@@ -53,9 +55,9 @@ def lowest(
     ``called_bytes``: what runs inside a node takes besides, by position. Nodes that cannot run in the given order
     (a tensor is read before it is made, or made twice) keep it.
     """
-    jobs = jobs_of(graph, subgraph, nodes, threads, in_epochs=in_epochs, called_bytes=called_bytes)
+    jobs = jobs_of(graph, subgraph, nodes, threads, release, in_epochs=in_epochs, called_bytes=called_bytes)
     if jobs is None:
-        live = _live_as_given(graph, subgraph, nodes, threads)
+        live = _live_as_given(graph, subgraph, nodes, threads, release)
         return Lowest(tuple(range(len(nodes))), live, live)
     found = least_peak(jobs, states)
     return Lowest(found.order, found.peak_bytes, found.bound_bytes)
@@ -66,6 +68,7 @@ def lowest_of_model(
     executed: Mapping[int, Sequence[ExecutedNode]],
     main: int,
     threads: int = 1,
+    release: Release = LITERT_2_3,
     *,
     states: int = STATES,
 ) -> Lowest:
@@ -86,7 +89,7 @@ def lowest_of_model(
             continue
         todo.pop()
         if index not in found:
-            found[index] = _with_callees(graph, index, executed[index], threads, states, called, found)
+            found[index] = _with_callees(graph, index, executed[index], threads, release, states, called, found)
     return found[main]
 
 
@@ -95,6 +98,7 @@ def _with_callees(
     index: int,
     nodes: Sequence[ExecutedNode],
     threads: int,
+    release: Release,
     states: int,
     called: Mapping[int, tuple[int, ...]],
     found: Mapping[int, Lowest],
@@ -103,10 +107,10 @@ def _with_callees(
     subgraph = graph.subgraphs[index]
     live = {at: max(found[c].live_bytes for c in callees) for at, callees in called.items()}
     bound = {at: max(found[c].bound_bytes for c in callees) for at, callees in called.items()}
-    result = lowest(graph, subgraph, nodes, threads, states=states, called_bytes=live)
+    result = lowest(graph, subgraph, nodes, threads, release, states=states, called_bytes=live)
     if live == bound:
         return result
-    least = lowest(graph, subgraph, nodes, threads, states=states, called_bytes=bound)
+    least = lowest(graph, subgraph, nodes, threads, release, states=states, called_bytes=bound)
     return replace(result, bound_bytes=least.bound_bytes)
 
 
@@ -125,6 +129,7 @@ def jobs_of(
     subgraph: Subgraph,
     nodes: Sequence[ExecutedNode],
     threads: int,
+    release: Release = LITERT_2_3,
     *,
     in_epochs: bool = False,
     called_bytes: Mapping[int, int] | None = None,
@@ -150,7 +155,7 @@ def jobs_of(
             readers[root] = readers.get(root, 0) | 1 << position
     scratch = [(called_bytes or {}).get(position, 0) for position in range(len(nodes))]
     items = []
-    for block in lifetimes(graph, subgraph, nodes, threads).blocks:
+    for block in lifetimes(graph, subgraph, nodes, threads, release).blocks:
         if block.home != "arena":
             continue
         if block.tensor >= len(subgraph.tensors):
@@ -161,9 +166,11 @@ def jobs_of(
     return Jobs(tuple(before), tuple(scratch), tuple(items))
 
 
-def _live_as_given(graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], threads: int) -> int:
+def _live_as_given(
+    graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], threads: int, release: Release
+) -> int:
     change = [0] * (len(nodes) + 1)
-    for block in lifetimes(graph, subgraph, nodes, threads).blocks:
+    for block in lifetimes(graph, subgraph, nodes, threads, release).blocks:
         if block.home == "arena":
             change[min(block.first, len(nodes))] += block.bytes
             change[min(block.last + 1, len(nodes))] -= block.bytes

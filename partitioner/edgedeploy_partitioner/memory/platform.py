@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgedeploy_partitioner.memory.line import Line
+from edgedeploy_partitioner.memory.release import Release
 from edgedeploy_partitioner.plan import Segment
 from edgedeploy_profiles.schema import Backend, Quantity, Stack
 
@@ -25,6 +26,10 @@ class Platform:
     """Extensions of the core, as its profile names them: they choose XNNPACK's kernels."""
     baseline: Quantity | None = None
     """Bytes of a process that holds the runtime and no model."""
+
+    @property
+    def release(self) -> Release:
+        return Release.of(self.runtime, self.version)
 
     @property
     def baseline_line(self) -> Line | None:

@@ -7,9 +7,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgedeploy_partitioner.memory.arena import ALIGNMENT_BYTES, ExecutedNode, arena
+from edgedeploy_partitioner.memory.arena import ALIGNMENT_BYTES, Arena, ExecutedNode, arena
 from edgedeploy_partitioner.memory.downsets import Jobs, least_peak
 from edgedeploy_partitioner.memory.order import called_by, jobs_of
+from edgedeploy_partitioner.memory.release import Release
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.reorder import with_order
 from edgedeploy_partitioner.runtime.census import xnnpack_claims
@@ -117,8 +118,8 @@ class _Search:
     def arranged(self, states: int, replays: int) -> Arranged:
         subgraph, nodes = self.graph.subgraphs[self.index], self._nodes(self.graph)
         as_is = tuple(range(len(subgraph.ops)))
-        first = arena(self.graph, subgraph, nodes, self.threads)
-        jobs = jobs_of(self.graph, subgraph, nodes, self.threads, in_epochs=True)
+        first = self._arena(self.graph, nodes)
+        jobs = jobs_of(self.graph, subgraph, nodes, self.threads, self._release, in_epochs=True)
         starts, bound = ([as_is], max(first.live_bytes, default=0)) if jobs is None else _start_orders(jobs, states)
         unpacks_alone = any(node.op is None and subgraph.folded.issuperset(node.members) for node in nodes)
         found = Arranged(
@@ -133,18 +134,25 @@ class _Search:
             return found
 
         def replayed(order: Sequence[int]) -> int:
-            return arena(self.graph, subgraph, [nodes[i] for i in order], self.threads).bytes
+            return self._arena(self.graph, [nodes[i] for i in order]).bytes
 
         order = _smallest(starts, jobs, replayed, bound, replays)
         file_order = tuple(op for i in order for op in sorted(nodes[i].members))
         # Whatever was reckoned so far, what counts is the new file read as the runtime reads it.
         new = with_order(self.graph, {self.index: file_order})
         new_nodes = self._nodes(new)
-        second = arena(new, new.subgraphs[self.index], new_nodes, self.threads)
+        second = self._arena(new, new_nodes)
         is_smaller = second.bytes < first.bytes and second.persistent_bytes <= first.persistent_bytes
         if not is_smaller or _partitions(new_nodes, file_order) != _partitions(nodes, as_is):
             return found
         return replace(found, order=file_order, new_arena_bytes=second.bytes)
+
+    @property
+    def _release(self) -> Release:
+        return Release.of(self.runtime.name, self.runtime.version)
+
+    def _arena(self, graph: Graph, nodes: Sequence[ExecutedNode]) -> Arena:
+        return arena(graph, graph.subgraphs[self.index], nodes, self.threads, self._release)
 
     def _nodes(self, graph: Graph) -> tuple[ExecutedNode, ...]:
         return stock_nodes(graph, self.index, self.runtime, xnnpack=self.xnnpack)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
+from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
 
 
@@ -25,7 +26,7 @@ class Scratch(NamedTuple):
 Scratches = tuple[Scratch, ...] | None
 
 
-def temporaries(graph: Graph, op: Op, threads: int, fixed: Collection[int]) -> Scratches:
+def temporaries(graph: Graph, op: Op, threads: int, fixed: Collection[int], release: Release = LITERT_2_3) -> Scratches:
     """What the built-in kernel of ``op`` asks for, in the kernel's order; None if that is not known.
 
     ``fixed`` are tensors of the subgraph whose value is known before the first run.
@@ -36,7 +37,7 @@ def temporaries(graph: Graph, op: Op, threads: int, fixed: Collection[int]) -> S
     if rule is None:
         return None
     try:
-        return rule(_Kernel(graph, op, threads, fixed))
+        return rule(_Kernel(graph, op, threads, fixed, release))
     except (LookupError, ValueError, ZeroDivisionError):  # fewer inputs or dimensions than such an op has
         return None
 
@@ -88,6 +89,7 @@ class _Kernel:
     op: Op
     threads: int
     fixed: Collection[int]
+    release: Release
 
     def input(self, position: int) -> Tensor:
         """The tensor there. Raises LookupError if the op has none."""
