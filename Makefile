@@ -13,7 +13,7 @@ PYTHON ?= $(shell PATH=$$(echo "$$PATH" | tr ':' '\n' | grep -vxF "$(CURDIR)/$(B
 	for python in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$python && break; done)
 
-.PHONY: help demo test lint fuzz bench vendors runtimes docs system-deps clean
+.PHONY: help demo test lint fuzz bench vendors runtimes board docs system-deps clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -55,17 +55,22 @@ runtimes: $(DEV) .runtimes/ai-edge-litert-2.1.0 .runtimes/tflite-runtime-2.14.0 
 	$(PYTHON) -m venv --without-pip $@
 	$(PYTHON) -m pip --python $@/bin/python install --quiet tflite-runtime==2.14.0 'numpy<2' || { rm -rf $@; exit 1; }
 
+board: $(DEV)  ## make the emulated arm64 board, and test on it
+	cd tests && ../$(BIN)/python -m support.userland
+	$(BIN)/python -m pytest -n auto -m board
+
 docs: $(DEV)  ## make docs/support, docs/plans.md, and what the commands in README.md and docs/cli.md print, again
 	cd tests && ../$(BIN)/python -m support.support_pages
 	$(BIN)/python tools/plan_table.py
 	cd tests && ../$(BIN)/python -m support.documents
 
-system-deps:  ## Debian packages that make and Python need (root)
+system-deps:  ## Debian packages that make and Python need, and those that emulate an arm64 board (root)
 	apt-get update -qq
 	apt-get install -y -qq --no-install-recommends python3 python3-pip
+	apt-get install -y -qq --no-install-recommends qemu-user-static mmdebstrap
 
 clean:  ## remove the environment and every cache
-	rm -rf $(VENV) .runtimes .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks build dist
+	rm -rf $(VENV) .board .runtimes .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -134,7 +134,8 @@ def main_arena(plan: Plan, graph: Graph) -> Arena:
 
 
 def release_of(plan: Plan) -> Release:
-    return Release.of(plan.inputs.runtime.name, plan.inputs.runtime.version)
+    runtime = plan.inputs.runtime
+    return Release.of(runtime.name, runtime.version, runtime.machine)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ Status = Literal["supported", "refused", "unknown"]
 Provenance = Literal["measured", "calibrated", "analytical"]
 Bound = Literal["compute", "memory", "overhead"]
 XnnpackMode = Literal["default", "off", "switch"]
+Machine = Literal["aarch64", "x86_64"]
 Kind = Literal["exact", "modelled", "assumed"]
 """How a memory line is known: replayed or counted; computed by a model with known errors; taken from elsewhere."""
 
@@ -66,6 +67,8 @@ class RuntimeInput(Value, frozen=True):
     sha256: str
     """Of the runtime's profile: which ops XNNPACK takes, and which have a kernel."""
     xnnpack: XnnpackMode
+    machine: Machine
+    """What it is built for: the same release allocates otherwise."""
 
 
 class TableInput(Value, frozen=True):

@@ -226,6 +226,15 @@ def test_what_stays_between_runs_is_persistent(make: Callable[[], bytes], values
     assert memory.persistent_bytes > 0
 
 
+def test_threads_matter_to_convolutions_on_x86_64_only() -> None:
+    graph = read_bytes((EXAMPLES / "dscnn_kws.fp32.tflite").read_bytes())
+    x86, arm = (Platform("ai-edge-litert", "2.3.0", None, None, {}, isa) for isa in (("avx2",), ("asimd",)))
+    filters_bytes = 75776  # of which there is then another copy
+    for platform, threads, expected in ((x86, 1, 0), (x86, 4, filters_bytes), (arm, 1, 0), (arm, 4, 0)):
+        memory, _ = memory_lines(graph, built_in(graph), 0, threads, platform)
+        assert memory.persistent_bytes == expected
+
+
 # --- control flow ----------------------------------------------------
 
 

@@ -46,7 +46,7 @@ def compared(
     """Each subgraph that the runtime allocated, and its predicted arena."""
     assert answer.subgraphs is not None, answer.failure
     assert not answer.failure, answer.failure
-    release = Release.of(runtime.name, runtime.version)
+    release = Release.of(runtime.name, runtime.version, runtime.machine)
     for plan in answer.subgraphs:
         if any(real_bytes(plan)):
             yield plan, arena(graph, graph.subgraphs[plan["subgraph"]], executed_nodes(plan), threads, release)

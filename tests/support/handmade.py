@@ -99,7 +99,7 @@ def plan() -> p.Plan:
         inputs=p.Inputs(
             p.ModelInput("hand.tflite", g.sha256, g.size, "float16-weights", fingerprints(g)),
             p.BoardInput("rk3588", "0" * 64, "rknn"),
-            p.RuntimeInput("ai-edge-litert", "2.3.0", "0" * 64, "default"),
+            p.RuntimeInput("ai-edge-litert", "2.3.0", "0" * 64, "default", "x86_64"),
             {"rknn": p.TableInput("0" * 64, "2.3.2")},
             "0" * 64,
             None,

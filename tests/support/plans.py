@@ -79,7 +79,7 @@ def _inputs() -> p.Inputs:
     return p.Inputs(
         p.ModelInput("net.tflite", "0" * 64, 1000, "int8", ("0" * 64,)),
         p.BoardInput("rk3588", "0" * 64, "rknn"),
-        p.RuntimeInput("ai-edge-litert", "2.3.0", "0" * 64, "default"),
+        p.RuntimeInput("ai-edge-litert", "2.3.0", "0" * 64, "default", "x86_64"),
         {"rknn": p.TableInput("0" * 64, "2.3.2")},
         "0" * 64,
         None,

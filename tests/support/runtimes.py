@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-_ROOT = Path(__file__).parents[2]
-_AGENT = _ROOT / "device_agent"
+ROOT = Path(__file__).parents[2]
+AGENT = ROOT / "device_agent"
 OTHERS = (("ai-edge-litert", "2.1.0"), ("tflite-runtime", "2.14.0"))
 
 
@@ -46,10 +46,10 @@ HERE = Runtime("ai-edge-litert", metadata.version("ai-edge-litert"), os.uname().
 
 def other(name: str, version: str) -> Runtime:
     """A runtime of ``make runtimes``. Raises LookupError if it is not there."""
-    python = _ROOT / ".runtimes" / f"{name}-{version}" / "bin" / "python"
+    python = ROOT / ".runtimes" / f"{name}-{version}" / "bin" / "python"
     if not python.exists():
         raise LookupError(f"{name} {version} is not in .runtimes: make runtimes")
-    return Runtime(name, version, os.uname().machine, "local", (str(python),), {"PYTHONPATH": str(_AGENT)})
+    return Runtime(name, version, os.uname().machine, "local", (str(python),), {"PYTHONPATH": str(AGENT)})
 
 
 def other_or_skip(name: str, version: str) -> Runtime:

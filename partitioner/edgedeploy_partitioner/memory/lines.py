@@ -173,7 +173,7 @@ def _lines(
         "persistent_bytes": Line.exact(persistent_bytes),
         "packed_bytes": packed(graph, run, isa),
         "interpreter_bytes": interpreter(graph, run, isa),
-        "model_bytes": Line(graph.size, graph.size - _of_callees_bytes(graph, run), graph.size, "exact"),
+        "model_bytes": _file_line(graph, run),
         _BASELINE: platform.baseline_line if platform else None,
     }
     partitions = {
@@ -189,10 +189,13 @@ def _lines(
     return lines | dict(zip(_OF_PARTITIONS, npu, strict=True)), warns
 
 
-def _of_callees_bytes(graph: Graph, run: Executed) -> int:
-    """Constants that are only in subgraphs which control flow runs: of the file the pages that nobody may read."""
-    of_main, *of_callees = ({t.data for t in graph.subgraphs[i].tensors if t.data} for i in run)
-    return sum(span.size for span in frozenset().union(*of_callees) - of_main)
+def _file_line(graph: Graph, run: Executed) -> Line:
+    """The file, mapped whole. Constants that only the branches of an IF have are on pages that may never be read."""
+    branches = {c for i in run for op in graph.subgraphs[i].ops if op.code == "IF" for c in op.callees}
+    read = {t.data for i in run if i not in branches for t in graph.subgraphs[i].tensors}
+    spans = {t.data for i in branches for t in graph.subgraphs[i].tensors} - read
+    unread = sum(span.size for span in spans if span is not None)
+    return Line(graph.size, graph.size - unread, graph.size, "modelled") if unread else Line.exact(graph.size)
 
 
 def _partitions(executed: Executed) -> list[tuple[int, int]]:

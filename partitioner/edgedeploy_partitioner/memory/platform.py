@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.release import Release
-from edgedeploy_partitioner.plan import Segment
+from edgedeploy_partitioner.plan import Machine, Segment
 from edgedeploy_profiles.schema import Backend, Quantity, Stack
+
+
+def machine_of(isa: Collection[str]) -> Machine:
+    """The name of the architecture, as Python and the plan have it."""
+    return "aarch64" if "asimd" in isa else "x86_64"
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,11 @@ class Platform:
 
     @property
     def release(self) -> Release:
-        return Release.of(self.runtime, self.version)
+        return Release.of(self.runtime, self.version, self.machine)
+
+    @property
+    def machine(self) -> Machine:
+        return machine_of(self.isa)
 
     @property
     def baseline_line(self) -> Line | None:
@@ -37,4 +46,4 @@ class Platform:
         if self.baseline is None:
             return None
         low, value, high = (round(n) for n in (self.baseline.lowest, self.baseline.value, self.baseline.highest))
-        return Line(value, low, high, "assumed" if "asimd" in self.isa else "modelled")
+        return Line(value, low, high, "assumed" if self.release.is_arm else "modelled")

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which release of the TFLite runtime allocates: its planner and its kernels changed over time."""
+"""Which build of the TFLite runtime allocates: its planner and its kernels changed over time, and differ by machine."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 
-class Release(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Release:
     """A release of the runtime. They compare by age: LiteRT took over after the last of tflite-runtime."""
 
     is_litert: bool
     version: tuple[int, ...]
+    is_arm: bool = field(default=False, compare=False)
+    """Built for arm64, else for x86-64."""
 
     @staticmethod
-    def of(name: str, version: str) -> Release:
-        return Release(name != "tflite-runtime", tuple(int(n) for n in re.findall(r"\d+", version)))
+    def of(name: str, version: str, machine: str = "x86_64") -> Release:
+        numbers = tuple(int(n) for n in re.findall(r"\d+", version))
+        return Release(name != "tflite-runtime", numbers, machine == "aarch64")
 
 
 TFLITE_2_14 = Release.of("tflite-runtime", "2.14.0")

@@ -111,7 +111,7 @@ class _Kernel:
 
 
 def _conv_2d(kernel: _Kernel) -> Scratches:
-    """The input's patches as rows (im2col), or with several threads the float filter transposed, once."""
+    """The input's patches as rows (im2col), or with several threads on x86-64 the float filter transposed, once."""
     x, filters, option = kernel.input(0), kernel.input(1), kernel.op.options.get
     if x.dtype is not DType.FLOAT32 and x.dtype not in _QUANTIZED:
         return None
@@ -119,7 +119,8 @@ def _conv_2d(kernel: _Kernel) -> Scratches:
     pixels = prod(kernel.output.shape[:3])
     dilated = option("dilation_w_factor", 1) != 1 or option("dilation_h_factor", 1) != 1
     strided = option("stride_w", 1) != 1 or option("stride_h", 1) != 1
-    if x.dtype is filters.dtype is DType.FLOAT32 and kernel.threads != 1 and not dilated and filters.id in kernel.fixed:
+    threaded = kernel.threads != 1 and not kernel.release.is_arm
+    if x.dtype is filters.dtype is DType.FLOAT32 and threaded and not dilated and filters.id in kernel.fixed:
         return (Scratch(filters.nbytes, persistent=True),)
     element = (DType.INT8 if kernel.is_hybrid else x.dtype).bits // 8
     is_matrix = (height, width) == (1, 1) and not dilated and not strided

@@ -9,6 +9,7 @@ from importlib import metadata
 
 from edgedeploy_partitioner import plan as p
 from edgedeploy_partitioner.errors import NotDeployable
+from edgedeploy_partitioner.memory.platform import machine_of
 from edgedeploy_partitioner.model.facts import compiled_for, dtype_class
 from edgedeploy_partitioner.model.fingerprint import fingerprints
 from edgedeploy_partitioner.model.graph import Graph, Op
@@ -148,7 +149,11 @@ class _Planner:
             model=p.ModelInput(name, graph.sha256, graph.size, dtype_class(graph), fingerprints(graph)),
             board=p.BoardInput(target.board.name, board_sha256(target.board), target.stack),
             runtime=p.RuntimeInput(
-                target.runtime.name, target.runtime.version, runtime_sha256(target.runtime), target.xnnpack
+                target.runtime.name,
+                target.runtime.version,
+                runtime_sha256(target.runtime),
+                target.xnnpack,
+                machine_of(target.cpu.core.isa),
             ),
             tables={backend.name: p.TableInput(table_sha256(backend), backend.sdk_version)} if backend else {},
             kernels_sha256=kernels_sha256(target.kernels),
