@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicted memory against what real runtimes take: arena, heap, and the peak of the process.
 
-    python -m benchmarks.memory [DIR] [-v] [--runtime NAME==VERSION] [--threads N]
+    python -m benchmarks.memory [DIR] [-v] [--emulated] [--runtime NAME==VERSION] [--xnnpack on|off] [--threads N]
 
 Runs every .tflite file in DIR (``examples/`` if not given) in each runtime that is there (tests/support/runtimes.py),
 with XNNPACK and without. Arena: that of the main subgraph; "exact" counts the models for which
 the product says that it knows them to the byte, and of those the ones where it does. Heap: what malloc gave out, after
 two runs. Peak: VmHWM less the resident bytes before, in a process that ran another model first and has every page of
 the libraries resident, so that code which a model is the first to touch does not count as its own. The peak is that
-of the process with the whole file mapped.
+of the process with the whole file mapped. On emulated arm64 boards (``--emulated``) resident memory is the emulator's:
+there only arena and heap are compared.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from rich.progress import track
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from benchmarks.memory.measure import Pair, Result, Setting, Skipped, compare
-from support.runtimes import present
+from edgedeploy_profiles.load import load_core
+from support.runtimes import Runtime, present
+from support.userland import userland
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 _TINY = _EXAMPLES / "dscnn_kws.int8.tflite"
@@ -37,7 +40,8 @@ def main() -> int:
     models = sorted(options.folder.rglob("*.tflite"))
     if not models:
         sys.exit(f"{options.folder}: no .tflite file there")
-    runtimes = [r for r in present() if options.runtime in (None, f"{r.name}=={r.version}")]
+    there = [*present(), *(emulated() if options.emulated else ())]
+    runtimes = [r for r in there if options.runtime in (None, f"{r.name}=={r.version}")]
     settings = [x == "on" for x in ("on", "off") if options.xnnpack in (None, x)]
     wrong = 0
     print(f"{len(models)} models in {options.folder.name}/; errors are predicted/measured - 1")
@@ -64,9 +68,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("folder", nargs="?", type=Path, default=_EXAMPLES, metavar="DIR")
     parser.add_argument("-v", "--verbose", action="store_true", help="every model, and why others are left out")
     parser.add_argument("--xnnpack", choices=("on", "off"), help="only so")
+    parser.add_argument("--emulated", action="store_true", help="on emulated arm64 boards as well")
     parser.add_argument("--runtime", metavar="NAME==VERSION", help="only this one")
     parser.add_argument("--threads", type=int, default=1)
     return parser
+
+
+def emulated() -> list[Runtime]:
+    """The runtime on an emulated board of each kind of core that its kernels are chosen by."""
+    board = userland()
+    return [board.runtime(load_core(core)) for core in ("cortex-a53", "cortex-a76")]
 
 
 def _details(results: Iterable[Result]) -> None:

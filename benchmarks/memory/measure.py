@@ -60,7 +60,7 @@ class Result:
     arena: Pair
     is_exact: bool
     heap: Pair
-    peak: Pair | None
+    peak: Pair | None  # None where it cannot be measured: of an emulated process it is the emulator's
     low: int
     high: int | None
 
@@ -103,7 +103,7 @@ def _result(model: Path, answer: Mapping[str, Any], setting: Setting) -> Result 
     except PlanningError as error:
         return Skipped(model, f"is not planned: {error}")
     before, after = answer["stages"]["before"], answer["stages"]["run"]
-    memory, peak = plan.memory, answer["peak_bytes"]
+    memory, peak = plan.memory, None if setting.runtime.is_emulated else answer["peak_bytes"]
     return Result(
         model=model,
         arena=Pair(memory.arena_bytes, answer["arenas"][0]["arena_bytes"]),

@@ -33,8 +33,13 @@ class Runtime:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def is_emulated(self) -> bool:
+        return self.machine != os.uname().machine
+
+    @property
     def title(self) -> str:
-        return f"{self.name} {self.version} on {self.machine}"
+        where = f"emulated {self.machine} ({self.board})" if self.is_emulated else self.machine
+        return f"{self.name} {self.version} on {where}"
 
     def start(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
         """The command line and the environment of a child process; a forking one should have one thread."""
