@@ -27,7 +27,8 @@ _READS_HALF = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
 _EXTRA_BYTES = 32  # that XNNPACK may read beyond the end of the workspace
 
 # XNNPACK's own structures, by the heap of single-op models.
-_OP_BYTES = {**dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"), 2000), "FULLY_CONNECTED": 3500}
+_OP_BYTES = {"FULLY_CONNECTED": 3500, "VAR_HANDLE": 0}
+_OP_BYTES |= dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"), 2000)
 _OTHER_OP_BYTES = 1150
 _VALUE_BYTES = 320
 _PARTITION_BYTES = 1300
