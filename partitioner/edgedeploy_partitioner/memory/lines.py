@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -16,6 +16,7 @@ from edgedeploy_partitioner.memory.platform import Platform
 from edgedeploy_partitioner.memory.release import LITERT_2_3
 from edgedeploy_partitioner.memory.xnnpack import packed
 from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.shapes import ShapeMismatch, propagate
 from edgedeploy_partitioner.plan import Memory, TimelineStep, Warn
 from edgedeploy_partitioner.solver.problem import XNNPACK
 
@@ -44,6 +45,9 @@ def memory_lines(
     reached = _reached(graph, executed, main)
     release = platform.release if platform else LITERT_2_3
     arenas = {i: arena(graph, graph.subgraphs[i], executed[i], threads, release) for i in reached}
+    if any(its.dynamic for its in arenas.values()):
+        graph = _with_room(graph)
+        arenas = {i: arena(graph, graph.subgraphs[i], executed[i], threads, release) for i in reached}
     # An initialisation subgraph (CALL_ONCE) gives its arena back after the first run, but not what is persistent.
     held = {i: arenas[i] for i in _reached(graph, executed, main, initial=False)}
     moments = tuple(_moments(graph, executed, held, main))
@@ -81,6 +85,21 @@ class _Moment:
     subgraph: int
     position: int
     live_bytes: int
+
+
+def _with_room(graph: Graph) -> Graph:
+    """Each tensor with its stored shape or the one that follows from the inputs, if that is larger.
+
+    A converter that could not tell what a computed shape will be has left ones in it.
+    """
+    try:
+        resolved = propagate(graph)
+    except ShapeMismatch:
+        return graph
+    both = zip(graph.subgraphs, resolved.subgraphs, strict=True)
+    larger = (tuple(max(ts, key=lambda t: t.nbytes) for ts in zip(a.tensors, b.tensors, strict=True)) for a, b in both)
+    subgraphs = (replace(s, tensors=tensors) for s, tensors in zip(graph.subgraphs, larger, strict=True))
+    return replace(graph, subgraphs=tuple(subgraphs))
 
 
 # --- which subgraphs run, and when ---
@@ -245,7 +264,7 @@ def _arena_warnings(graph: Graph, arenas: Mapping[int, Arena]) -> Iterator[Warn]
         message = f"the arena is a lower bound: it lacks the scratch memory of {_names(graph, scratch)}"
         yield Warn("arena_lower_bound", message, scratch[0])
     if dynamic:
-        message = f"the arena is for the shapes as stored: {_names(graph, dynamic)} get theirs at run time"
+        message = f"the arena is for the shapes as stored: {_names(graph, dynamic)} may get theirs at run time"
         yield Warn("arena_as_stored", message, dynamic[0])
     if len(arenas) > 1:
         message = f"the arena is a bound: control flow runs {len(arenas) - 1} more subgraphs, with the shapes as stored"
