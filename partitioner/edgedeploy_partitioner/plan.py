@@ -130,6 +130,8 @@ class Baseline(Value, frozen=True):
 class Baselines(Value, frozen=True):
     all_cpu: Baseline
     stock_delegate: Baseline | None
+    without_limit: Baseline | None = None
+    """The plan without the memory limit, where there is one: what the limit costs."""
 
 
 class BackendUse(Value, frozen=True):

@@ -88,7 +88,7 @@ def test_options_reach_the_plan(shell: Shell) -> None:
         *("--force", "0=cpu", "--forbid", "SOFTMAX=rknn", "--assume-unknown", "supported"),
     )
     inputs = plan["inputs"]
-    runtime = {"name": "ai-edge-litert", "version": "2.3.0", "xnnpack": "off"}
+    runtime = {"name": "ai-edge-litert", "version": "2.3.0", "xnnpack": "off", "machine": "aarch64"}
     assert inputs["runtime"] == {"sha256": inputs["runtime"]["sha256"], **runtime}
     assert inputs["options"] == {
         "threads": 2, "cpus": "0,1,2,3", "memory_limit_bytes": 2**30, "max_partitions": 3, "force": ["0=cpu"],

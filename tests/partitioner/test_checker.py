@@ -197,6 +197,12 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("order never tried", lambda d: d["solver"].update(order="random"), "solver"),
     ("worse than the cpu", lambda d: d["baselines"]["all_cpu"].update(latency_us=1), "baseline"),
     ("worse than stock", lambda d: d["baselines"]["stock_delegate"].update(latency_us=1), "baseline"),
+    ("limit and no plan without it", lambda d: d["inputs"]["options"].update(memory_limit_bytes=10**9), "baseline"),
+    (
+        "no limit and a plan without it",
+        lambda d: d["baselines"].update(without_limit=d["baselines"]["all_cpu"]),
+        "baseline",
+    ),
     ("another arena", lambda d: d["memory"].update(arena_bytes=16448, peak_bytes=16548), "arena"),
     ("lowest arena of nothing", lambda d: d["memory"].update(lowest_arena_bytes=0), "arena"),
     ("lowest arena above", lambda d: d["memory"].update(lowest_arena_bytes=10**9), "arena"),
@@ -308,6 +314,7 @@ def test_an_unknown_verdict_may_be_assumed_or_forced(plan: Plan, graph: Graph, c
         lambda d: (
             d["inputs"]["options"].update(memory_limit_bytes=10**6),
             d["baselines"]["stock_delegate"].update(peak_bytes=10**7),
+            d["baselines"].update(without_limit={"latency_us": 0, "peak_bytes": 10**7, "partitions": 3}),
         ),
     ],
 )

@@ -99,13 +99,18 @@ def ladder(seed: int) -> tuple[tuple[Plan, int], ...]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_limit_is_kept_and_what_is_called_optimal_is(seed: int) -> None:
+    free = plan(model(seed))
+    assert free.baselines.without_limit is None
     for found, best in ladder(seed):
+        unlimited = found.baselines.without_limit
+        assert unlimited is not None
+        assert (unlimited.latency_ns, unlimited.peak_bytes) == (free.predicted.latency_ns, free.memory.peak_bytes)
         limit = found.inputs.options.memory_limit_bytes
         assert limit is not None
         assert found.memory.peak_bytes <= limit
         assert found.solver.lower_bound_ns <= best <= found.predicted.latency_ns
         assert found.predicted.latency_ns == best or found.solver.status == "bounded"
-    assert ladder(seed)[-1][0].predicted.latency_ns == plan(model(seed)).predicted.latency_ns
+    assert ladder(seed)[-1][0].predicted.latency_ns == free.predicted.latency_ns
     least = min(p.memory.peak_bytes for p in every_plan(seed))
     with pytest.raises(NotDeployable, match=f"--memory-limit {least - 1} bytes: no plan found keeps it"):
         plan(model(seed), memory_limit_bytes=least - 1)

@@ -53,7 +53,7 @@ def _latency(plan: Plan, style: Style) -> tuple[str, list[Text]]:
     high = "no upper bound" if predicted.high_ns is None else duration(predicted.high_ns)
     bounds = f"predicted latency ({duration(predicted.low_ns)} to {high})"
     lines = [text((bounds, STRONG)), text((provenance(plan), WARN if not _measured(plan) else GOOD))]
-    lines += [text((words, _mood(words))) for words in _against(plan)]
+    lines += [text((words, _mood(words))) for words in (*_against(plan), *_against_limit(plan))]
     if predicted.cold_start_ns is not None:
         lines.append(text((f"the first run with loading and compiling: {duration(predicted.cold_start_ns)}", DIM)))
     if style.depth > 0 and plan.baselines.stock_delegate is not None:
@@ -90,6 +90,19 @@ def _against(plan: Plan) -> list[str]:
         compared = times_faster(latency, stock.latency_ns)
         lines.append(f"the same as {STOCK} ({what})" if compared == "the same" else f"{compared} than {STOCK} ({what})")
     return lines
+
+
+def _against_limit(plan: Plan) -> list[str]:
+    """What the memory limit costs."""
+    free, limit = plan.baselines.without_limit, plan.inputs.options.memory_limit_bytes
+    if free is None or limit is None:
+        return []
+    kept = f"--memory-limit {size(limit)}"
+    if free.latency_ns == plan.predicted.latency_ns:
+        return [f"{kept} costs nothing"]
+    compared = times_faster(plan.predicted.latency_ns, free.latency_ns)
+    peak = "" if free.peak_bytes is None else f", peak {size(free.peak_bytes)}"
+    return [f"{compared} than without {kept} ({duration(free.latency_ns)}{peak})"]
 
 
 def _stock(latency_ns: int, partitions: int) -> str:

@@ -96,6 +96,11 @@ def _baselines(view: View) -> Iterator[Fault]:
     """A baseline that the user's options allow is a plan; the chosen one is at least as good."""
     baselines = view.plan.baselines
     options = view.plan.inputs.options
+    free = baselines.without_limit
+    if (free is None) != (options.memory_limit_bytes is None):
+        yield Fault("baseline", "there is a plan without the memory limit where there is a limit, and only there")
+    elif free is not None and free.latency_ns > view.plan.predicted.latency_ns:
+        yield Fault("baseline", f"without the memory limit it takes {free.latency_ns} ns, more than with it")
     if options.force or options.forbid:
         return
     for name, baseline in (("all_cpu", baselines.all_cpu), ("stock_delegate", baselines.stock_delegate)):

@@ -76,7 +76,8 @@ class _Planner:
     def plan(self, name: str) -> p.Plan:
         search, target = self.search, self.search.target
         scenes = search.scenes
-        settled = within_memory_limit(search, scenes, search.settle(scenes))
+        free = search.settle(scenes)
+        settled = within_memory_limit(search, scenes, free)
         whole = search.whole(scenes, [s.schedule for s in settled])
         bound = whole.overhead[0] + whole.counted(lambda i: settled[i].bound_ns)
         proved = all(s.is_optimal for i, s in enumerate(settled) if whole.uses[i].times)
@@ -89,6 +90,7 @@ class _Planner:
             *memory_warnings,
             *self._on_limit(memory_warnings),
         )
+        limit = search.request.memory_limit_bytes
         low, high = whole.bounds_ns
         return p.Plan(
             schema="edgedeploy.plan/1",
@@ -110,7 +112,9 @@ class _Planner:
                 ops_to_probe=_to_probe(optimistic),
             ),
             baselines=p.Baselines(
-                search.all_cpu(scenes).baseline(), None if stock is None or stock.stranded else stock.baseline()
+                search.all_cpu(scenes).baseline(),
+                None if stock is None or stock.stranded else stock.baseline(),
+                None if limit is None else search.whole(scenes, [s.schedule for s in free]).baseline(),
             ),
             backends=self._backends(whole),
             subgraphs=tuple(entry(search.graph, i, use, whole.entries[i].order) for i, use in whole.uses.items()),
