@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -13,6 +14,7 @@ from support.arenas import compared, real_bytes
 from support.random_model import random_dag
 from support.runtime import Answer, inspect_all
 from support.runtimes import HERE
+from support.scratch_cases import with_scratch
 from support.userland import Userland
 
 pytestmark = pytest.mark.board
@@ -35,6 +37,17 @@ def test_the_arena_is_that_which_is_predicted(board: Userland, xnnpack: bool, th
                 exact += 1
                 assert (predicted.bytes, predicted.persistent_bytes) == real_bytes(plan), (name, plan["subgraph"])
     assert exact > len(MODELS) // 2
+
+
+@pytest.mark.parametrize(("core", "threads"), [("cortex-a53", 4), ("cortex-a76", 1)])
+def test_kernels_ask_for_the_scratch_that_is_predicted(board: Userland, core: str, threads: int) -> None:
+    runtime = board.runtime(load_core(core))
+    cases = list(with_scratch(Random(threads)))[threads::6]
+    answers = inspect_all((c.model for c in cases), xnnpack=False, threads=threads, run=True, runtime=runtime)
+    for made, answer in zip(cases, answers, strict=True):
+        for plan, predicted in compared(read_bytes(made.model), answer, threads, runtime):
+            assert predicted.exact, made.name
+            assert (predicted.bytes, predicted.persistent_bytes) == real_bytes(plan), made.name
 
 
 @pytest.mark.parametrize("core", ["cortex-a53", "cortex-a76"])

@@ -14,7 +14,7 @@ import pytest
 from edgedeploy_partitioner.memory.arena import ExecutedNode, arena
 from edgedeploy_partitioner.memory.lines import memory_lines
 from edgedeploy_partitioner.memory.platform import Platform
-from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.build import Model, per_tensor
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_partitioner.plan import Memory, Segment, Warn
@@ -145,14 +145,15 @@ def test_the_arena_bounds_the_peak_where_it_is_not_exact() -> None:
 def test_scratch_that_is_not_modelled_makes_a_lower_bound() -> None:
     model = Model()
     g = model.subgraph()
-    g.outputs(g.apply("RFFT2D", [g.input((2, 8, 8)), g.constant(np.array([8, 8], np.int32))], (2, 8, 5), "complex64"))
+    weights = g.sparse_constant(np.eye(4, 16, dtype=np.int8), quant=per_tensor(0.05))
+    g.outputs(g.apply("FULLY_CONNECTED", [g.input((3, 16)), weights, -1], (3, 4), op_version=8))
     data = model.build()
     graph = read_bytes(data)
     memory, warnings = memory_lines(graph, built_in(graph), main=0)
     check_sums(memory)
     assert not memory.arena_exact
     assert warnings[0].code == "arena_lower_bound"
-    assert "RFFT2D" in warnings[0].message
+    assert "FULLY_CONNECTED" in warnings[0].message
     assert warnings[0].op == (0, 0)
     [answer] = inspect_all([data], xnnpack=False, run=True)
     assert answer.subgraphs is not None

@@ -7,10 +7,12 @@ import contextlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from flatbuffers import flexbuffers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +21,9 @@ from edgedeploy_partitioner.model.graph import DType, Graph, Op, Span, Tensor
 from edgedeploy_partitioner.model.graph import Subgraph as GraphSubgraph
 from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_partitioner.model.shapes import RULES, ShapeMismatch, propagate
+from support.kernel_cases import In, Out, case
+from support.runtime import inspect_all
+from support.scratch_cases import detection
 from support.trials import run_all
 
 WRONG = (7,)
@@ -300,3 +305,24 @@ def test_no_graph_makes_a_rule_fail_otherwise(code: str, tensors: list[tuple[lis
 def _tensor(index: int, shape: Sequence[int], is_constant: bool) -> Tensor:
     data = Span(0, 16) if is_constant else None
     return Tensor(index, str(index), tuple(shape), DType.INT32, data=data)
+
+
+# --- options of a custom op ------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_detections_have_the_shapes_that_the_options_say(seed: int) -> None:
+    data = detection(Random(seed), "float32", stored=False, regular=False).model
+    graph = read_bytes(data)
+    [answer] = inspect_all([data])
+    assert answer.subgraphs is not None
+    real = [tuple(answer.subgraphs[0]["tensors"][t]["shape"]) for t in graph.subgraphs[0].outputs]
+    assert [shapes(propagate(graph))[t] for t in graph.subgraphs[0].outputs] == real
+
+
+@pytest.mark.parametrize("options", [b"", b"\0", b"\1\2\3", bytes(range(200)), bytes(flexbuffers.Dumps([1, 2]))])
+def test_detections_without_options_keep_the_stored_shapes(options: bytes) -> None:
+    made = case("TFLite_Detection_PostProcess", [In((1, 9, 4)), In((1, 9, 2))], Out((1, 3, 4)), custom=options)
+    graph = read_bytes(made.model)
+    [output] = graph.subgraphs[0].outputs
+    assert shapes(propagate(graph))[output] == (1, 3, 4)

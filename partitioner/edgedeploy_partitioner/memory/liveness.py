@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Literal
 
 from edgedeploy_partitioner.memory.libstdcxx import set_order
 from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
 from edgedeploy_partitioner.memory.temporaries import Scratch, numbered, temporaries
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
+from edgedeploy_partitioner.model.shapes.detection import NAME as DETECTION
+from edgedeploy_partitioner.model.shapes.detection import detection_shapes
 
 FOREVER = 2**31 - 1
 Home = Literal["arena", "persistent", "shared", "heap"]
@@ -36,20 +39,22 @@ _IN_PLACE: Mapping[str, tuple[int, bool]] = {
 _SHAPES = frozenset({"SHAPE", "RANK"})
 _FOLDING_OPS = "BROADCAST_ARGS CONCATENATION GATHER MUL RANGE REDUCE_PROD RESHAPE STRIDED_SLICE TILE"
 _FOLDING = frozenset(_FOLDING_OPS.split())
+_FOLDED_PRODUCTS = 8  # of REDUCE_PROD, when there are no more
 
 # Inputs that decide the shape of the result: if one is not known beforehand, the result gets memory at run time.
 _SHAPE_INPUTS: dict[tuple[int, ...], str] = {
-    (0,): "FILL RANDOM_UNIFORM SPLIT TRANSPOSE_CONV",
-    (1,): "ARG_MAX ARG_MIN BROADCAST_TO EXPAND_DIMS MEAN MIRROR_PAD ONE_HOT PAD PADV2 REDUCE_ALL REDUCE_ANY REDUCE_MAX"
-    " REDUCE_MIN REDUCE_PROD RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR RFFT2D SPARSE_TO_DENSE SUM TILE TOPK_V2"
-    " TRANSPOSE",
-    (2,): "NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 SCATTER_ND UNSORTED_SEGMENT_SUM",
-    (1, 2): "BATCH_TO_SPACE_ND SLICE SPACE_TO_BATCH_ND SPLIT_V",
+    (0,): "CONV_3D_TRANSPOSE FILL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM SPLIT TRANSPOSE_CONV",
+    (1,): "ARG_MAX ARG_MIN BROADCAST_TO DILATE EXPAND_DIMS MEAN MIRROR_PAD ONE_HOT PAD PADV2 REDUCE_ALL REDUCE_ANY"
+    " REDUCE_MAX REDUCE_MIN REDUCE_PROD RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR RFFT2D SPARSE_TO_DENSE SUM TILE"
+    " TOPK_V2 TRANSPOSE",
+    (2,): "NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 SCATTER_ND",
+    (1, 2): "BATCH_TO_SPACE_ND SLICE SPACE_TO_BATCH_ND SPLIT_V UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN"
+    " UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM",
     (1, 2, 3): "STRIDED_SLICE",
     (0, 1, 2): "RANGE",
 }
 _SHAPED_BY = {code: positions for positions, codes in _SHAPE_INPUTS.items() for code in codes.split()}
-_ALWAYS_DYNAMIC = frozenset({"EMBEDDING_LOOKUP_SPARSE", "MULTINOMIAL", "SEGMENT_SUM", "UNIQUE", "WHERE"})
+_ALWAYS_DYNAMIC = frozenset({"EMBEDDING_LOOKUP_SPARSE", "MULTINOMIAL", "SEGMENT_SUM", "SKIP_GRAM", "UNIQUE", "WHERE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +105,13 @@ def lifetimes(
     nodes = _with_borders(subgraph, nodes)
     places = _places(subgraph, nodes)
     blocks = {b.tensor: b for b in _tensor_blocks(subgraph, nodes, places)}
+    blocks |= {b.tensor: b for b in _sized_by_options(graph, subgraph, nodes, blocks)}
     met: list[list[int]] = [[] for _ in nodes] or [[]]
     for block in blocks.values():
         met[block.first].append(block.tensor)
     ops = {position: subgraph.ops[node.op] for position, node in enumerate(nodes) if node.op is not None}
-    asked = [(op, temporaries(graph, op, threads, places.fixed | places.persistent, release)) for op in ops.values()]
-    for position, scratches in zip(ops, numbered(subgraph, asked), strict=True):
+    asked = [(op, temporaries(graph, op, threads, places.fixed, release, places.persistent)) for op in ops.values()]
+    for position, scratches in zip(ops, numbered(subgraph, asked, release), strict=True):
         blocks |= {id_: _scratch_block(id_, scratch, position) for id_, scratch in scratches.items()}
         met[position] += scratches
     ordered = (blocks[t] for ids in met for t in set_order(ids))
@@ -134,10 +140,19 @@ def sure_bytes(subgraph: Subgraph) -> Mapping[int, int]:
     }
 
 
+def _sized_by_options(
+    graph: Graph, subgraph: Subgraph, nodes: Sequence[ExecutedNode], blocks: Mapping[int, Block]
+) -> Iterator[Block]:
+    """Results whose stored shape does not count, in their real size."""
+    for op in (subgraph.ops[node.op] for node in nodes if node.op is not None):
+        shapes = detection_shapes(graph, op) if op.name == DETECTION else []
+        for id_, shape in zip(op.outputs, shapes, strict=False):
+            yield replace(blocks[id_], bytes=prod(shape) * subgraph.tensors[id_].dtype.bits // 8)
+
+
 def _scratch_block(id_: int, scratch: Scratch, position: int) -> Block:
-    if scratch.persistent:
-        return Block(id_, scratch.bytes, position, FOREVER, "persistent")
-    return Block(id_, scratch.bytes, position, position)
+    # The planner orders a persistent one, too, as if it lived for this node only.
+    return Block(id_, scratch.bytes, position, position, "persistent" if scratch.persistent else "arena")
 
 
 def _with_borders(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> tuple[ExecutedNode, ...]:
@@ -176,8 +191,10 @@ def _places(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> _Places:
         built_in = node.op is not None
         for op in (subgraph.ops[m] for m in node.members):
             inputs = [t for t in op.inputs if t >= 0]
+            if built_in and op.options.get("kernel_type") == "BASIC":  # an LSTM whose state comes in and goes out
+                persistent.update((*inputs[1:2], *inputs[4:5]))
             unpacks = op.code in ("DEQUANTIZE", "DENSIFY") and constant.issuperset(inputs)
-            folds = op.code in _SHAPES or (op.code in _FOLDING and fixed.issuperset(inputs))
+            folds = op.code in _SHAPES or (_folds(subgraph, op) and fixed.issuperset(inputs))
             if op.code == "VAR_HANDLE" or (built_in and unpacks):
                 persistent.update(op.outputs)
             elif not unsized.isdisjoint(inputs) or (built_in and _is_dynamic(op, fixed)):
@@ -186,6 +203,12 @@ def _places(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> _Places:
             elif built_in and folds:
                 fixed.update(op.outputs)
     return _Places(frozenset(fixed), frozenset(persistent), tuple(dynamic))
+
+
+def _folds(subgraph: Subgraph, op: Op) -> bool:
+    if op.code == "REDUCE_PROD":
+        return all(subgraph.tensors[t].elements <= _FOLDED_PRODUCTS for t in op.outputs)
+    return op.code in _FOLDING
 
 
 def _is_dynamic(op: Op, fixed: set[int]) -> bool:

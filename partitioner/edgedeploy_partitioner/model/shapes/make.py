@@ -70,9 +70,9 @@ def rfft_2d(site: Site) -> list[Shape]:
     return [(*data[:-2], length[0], length[1] // 2 + 1)]
 
 
-@rule("VAR_HANDLE", "READ_VARIABLE", "HASHTABLE", "CUSTOM:TFLite_Detection_PostProcess")
+@rule("VAR_HANDLE", "READ_VARIABLE", "HASHTABLE")
 def as_stored(site: Site) -> list[Shape]:
-    """The shape belongs to the state or the options, not to the inputs."""
+    """The shape belongs to the state, not to the inputs."""
     outputs = [site.stored(i) for i in range(len(site.op.outputs))]
     if any(not t.has_rank or t.is_dynamic for t in outputs):
         raise Unknown
