@@ -40,6 +40,50 @@ def test_equals_the_runtime_on_the_examples(xnnpack: bool, threads: int) -> None
             assert (predicted.bytes, predicted.persistent_bytes) == real_bytes(plan), (name, plan["subgraph"])
 
 
+def caller(code: str, *subgraphs: str, **options: Any) -> bytes:
+    """``code`` on a scalar and two tensors; the subgraphs that it runs use one of these."""
+    model = Model()
+    g = model.subgraph()
+    kind = "bool" if code == "IF" else "int32"
+    fed = [g.input((), kind), *(g.input((3, n)) for n in (8, 5))]
+    body = subgraphs[-1] == "body"
+    results = [g.tensor((), kind), g.tensor((3, 8)), g.tensor((3, 5))] if body else [g.tensor((3, 5))]
+    g.op(code, fed, results, **options)
+    g.outputs(*results)
+    for name in subgraphs:
+        s = model.subgraph(name)
+        inputs = [*([s.input((), kind)] if body else []), s.input((3, 8)), s.input((3, 5))]
+        if name == "cond":
+            s.outputs(s.apply("LESS", [inputs[0], s.constant(np.array(3, np.int32))], (), "bool"))
+            continue
+        last = s.apply("NEG" if name == "else" else "ABS", inputs[-1:], (3, 5))
+        one = [s.apply("ADD", [inputs[0], s.constant(np.array(1, np.int32))], (), kind), inputs[1]] if body else []
+        s.outputs(*one, last)
+    return model.build()
+
+
+CALLERS = {
+    "IF": caller("IF", "then", "else", then_subgraph_index=1, else_subgraph_index=2),
+    "STABLEHLO_CASE": caller("STABLEHLO_CASE", "then", "else", branch_subgraph_indices=(1, 2)),
+    "WHILE": caller("WHILE", "cond", "body", cond_subgraph_index=1, body_subgraph_index=2),
+    "lstm_kws.fp32": next(path for path in EXAMPLES if path.name == "lstm_kws.fp32.tflite").read_bytes(),
+}
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_what_control_flow_runs_reads_the_tensors_of_its_caller(name: str) -> None:
+    """Before the first run, for the runtime frees these arenas after each."""
+    graph = read_bytes(CALLERS[name])
+    [answer] = inspect_all([CALLERS[name]], xnnpack=False)
+    seen = 0
+    for plan, predicted in compared(graph, answer):
+        seen += plan["subgraph"] > 0
+        assert predicted.exact
+        assert (predicted.bytes, predicted.persistent_bytes) == real_bytes(plan), plan["subgraph"]
+        assert predicted.offsets.items() <= real_offsets(plan).items(), plan["subgraph"]
+    assert seen == 2
+
+
 @pytest.mark.parametrize("xnnpack", [True, False])
 @pytest.mark.parametrize("ops", [8, 30, 90])
 def test_equals_the_runtime_on_random_graphs(ops: int, xnnpack: bool) -> None:

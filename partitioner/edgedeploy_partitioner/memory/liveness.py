@@ -104,7 +104,8 @@ def lifetimes(
     """The blocks that TFLite plans for ``nodes``, which run in that order."""
     nodes = _with_borders(subgraph, nodes)
     places = _places(subgraph, nodes)
-    blocks = {b.tensor: b for b in _tensor_blocks(subgraph, nodes, places)}
+    lent = _lent(graph, subgraph)
+    blocks = {b.tensor: b for b in _tensor_blocks(subgraph, nodes, places) if b.tensor not in lent}
     blocks |= {b.tensor: b for b in _sized_by_options(graph, subgraph, nodes, blocks)}
     met: list[list[int]] = [[] for _ in nodes] or [[]]
     for block in blocks.values():
@@ -179,6 +180,25 @@ class _Places:
     fixed: frozenset[int]
     persistent: frozenset[int]
     dynamic: tuple[int, ...]
+
+
+# What control flow runs reads the caller's tensors in place of its own inputs.
+_LENDING = ("IF", "STABLEHLO_CASE", "STABLEHLO_COMPOSITE", "WHILE")
+
+
+def _lent(graph: Graph, subgraph: Subgraph) -> frozenset[int]:
+    """Inputs of ``subgraph`` that have no memory of their own: those of branches and bodies, which are the caller's.
+    The condition of a WHILE has a copy of what it reads."""
+    if len(graph.subgraphs) == 1:
+        return frozenset()
+    calls = [(op, op.callees.index(subgraph.index)) for op in _callers(graph, subgraph)]
+    if any(op.code == "WHILE" and position == 0 for op, position in calls):
+        return frozenset(subgraph.inputs) - set(subgraph.consumers)
+    return frozenset(subgraph.inputs if any(op.code in _LENDING for op, _ in calls) else ())
+
+
+def _callers(graph: Graph, subgraph: Subgraph) -> Iterator[Op]:
+    return (op for s in graph.subgraphs for op in s.ops if subgraph.index in op.callees)
 
 
 def _places(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> _Places:
