@@ -125,13 +125,17 @@ def _life(module: Any, path: str, options: argparse.Namespace, stages: dict[str,
 
 
 def _write_inputs(interpreter: Any) -> None:
-    """Zeros: a page of the arena that nobody wrote to takes no memory. Nor does a page of ``zeros``."""
+    """Floats of one, as kernels leave out rows of zeros, and zeros: a page of the arena that nobody wrote to takes no
+    memory. What is written lies in a map of its own, which leaves no hole in the heap."""
     for tensor in interpreter.get_input_details():
         shape, dtype = tensor["shape"], np.dtype(tensor["dtype"])
         size = int(np.prod(shape)) * dtype.itemsize
-        with contextlib.suppress(TypeError, ValueError), mmap.mmap(-1, max(size, 1), mmap.MAP_PRIVATE) as zeros:
-            # Texts, resources and 4 bits stay as they are.
-            interpreter.set_tensor(tensor["index"], np.ndarray(shape, dtype, zeros))
+        with contextlib.suppress(TypeError, ValueError), mmap.mmap(-1, max(size, 1), mmap.MAP_PRIVATE) as pages:
+            value: Any = np.ndarray(shape, dtype, pages)
+            if dtype.kind == "f":
+                value[...] = 1
+            interpreter.set_tensor(tensor["index"], value)  # texts, resources and 4 bits stay as they are
+            del value
 
 
 def _arenas(interpreter: Any) -> list[dict[str, int]] | None:

@@ -8,11 +8,12 @@ into the smallest gap that fits among the tensors alive with it, at a multiple o
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from edgedeploy_partitioner.memory.libstdcxx import sort
-from edgedeploy_partitioner.memory.liveness import FOREVER, Block, ExecutedNode, lifetimes
+from edgedeploy_partitioner.memory.liveness import FOREVER, Block, ExecutedNode, Lifetimes, lifetimes
 from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
 from edgedeploy_partitioner.model.graph import Graph, Subgraph
 
@@ -36,6 +37,8 @@ class Arena:
     blocks: tuple[Block, ...]
     unknown_scratch: tuple[int, ...]
     dynamic: tuple[int, ...]
+    on_heap_bytes: int
+    """Results that get their size at run time, as large as they are stored."""
 
     @property
     def exact(self) -> bool:
@@ -53,10 +56,10 @@ def arena(
 ) -> Arena:
     """What the runtime allocates to run ``nodes`` in that order with ``threads`` threads."""
     lives = lifetimes(graph, subgraph, nodes, threads, release)
-    ordered = sort(lives.blocks, _rank)
-    blocks = tuple(b for b in ordered if b.home == "arena")
+    staged = [b for stage in _by_stage(lives) for b in sort(stage, _rank)]
+    blocks = tuple(b for b in staged if b.home == "arena")
     offsets, size = place(blocks)
-    _, persistent_size = place(replace(b, last=FOREVER) for b in ordered if b.home == "persistent")
+    _, persistent_size = place(replace(b, last=FOREVER) for b in staged if b.home == "persistent")
     return Arena(
         bytes=size,
         persistent_bytes=persistent_size,
@@ -65,7 +68,15 @@ def arena(
         blocks=blocks,
         unknown_scratch=lives.unknown_scratch,
         dynamic=lives.dynamic,
+        on_heap_bytes=lives.on_heap_bytes,
     )
+
+
+def _by_stage(lives: Lifetimes) -> Iterator[list[Block]]:
+    """The runtime places what it can plan for, runs, and then places what it knows the size of by then."""
+    bounds = (0, *lives.stages, FOREVER)
+    for start, end in pairwise(bounds):
+        yield [b for b in lives.blocks if start <= b.first < end]
 
 
 def _rank(block: Block) -> tuple[int, int, int]:

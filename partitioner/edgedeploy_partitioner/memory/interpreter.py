@@ -53,14 +53,17 @@ def heap_bytes(graph: Graph, executed: Executed, isa: Collection[str]) -> int:
 def interpreter(graph: Graph, executed: Executed, isa: Collection[str]) -> Line:
     """The line. There is no upper bound where a built-in kernel takes more while it runs."""
     total = heap_bytes(graph, executed, isa)
-    packed = kernel_heap(graph, executed, isa).packed_bytes
+    taken = kernel_heap(graph, executed, isa)
+    packed = taken.packed_bytes
     written = total - sum(map(_never_written, graph.subgraphs)) + _PAGES_BYTES
     # As the buffer grows, what it was before is free again; malloc keeps it unless it is large.
     freed = packed if packed < _LARGE_BYTES else 0
     unfolds = any(graph.subgraphs[i].ops[op].code in _UNFOLDING for i, op in _built_in(executed))
     is_open = unfolds or any(t.is_sparse for s in graph.subgraphs for t in s.tensors)
-    high = int((written + 2 * packed) * _HIGH) + _SLACK_BYTES
-    return Line(written + freed, int((written - packed) * _LOW), None if is_open else high, "modelled")
+    high = int((written + 2 * packed + taken.passing_bytes) * _HIGH) + _SLACK_BYTES
+    return Line(
+        written + freed + taken.passing_bytes, int((written - packed) * _LOW), None if is_open else high, "modelled"
+    )
 
 
 def _never_written(subgraph: Subgraph) -> int:

@@ -17,13 +17,14 @@ from typing import NamedTuple
 
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
+from edgedeploy_partitioner.model.shapes.detection import NAME as DETECTION
 
 Executed = Mapping[int, Sequence[ExecutedNode]]
 
 _ALIGNMENT_BYTES = 64
 _CONTEXT_BYTES = 4000  # ruy's own, from its first product on
 _RUNS = 2  # the buffer may grow once more in the second
-_INT32_BYTES = 4
+_INT32_BYTES = _FLOAT_BYTES = 4
 _SMALL = (DType.INT8, DType.UINT8)
 
 
@@ -65,10 +66,12 @@ class Product(NamedTuple):
 
 
 class KernelHeap(NamedTuple):
-    """``kept_bytes`` stay for as long as the interpreter lives. The buffer's ``packed_bytes`` are part of them."""
+    """``kept_bytes`` stay for as long as the interpreter lives. The buffer's ``packed_bytes`` are part of them.
+    ``passing_bytes`` are the most that one op takes and gives back."""
 
     kept_bytes: int
     packed_bytes: int
+    passing_bytes: int
 
 
 def kernel_heap(graph: Graph, executed: Executed, isa: Collection[str]) -> KernelHeap:
@@ -78,7 +81,8 @@ def kernel_heap(graph: Graph, executed: Executed, isa: Collection[str]) -> Kerne
     products = [p for op in ops for p in _products(graph, op) if how.floats or not p.is_float]
     packed = _grown(products, how)
     context = _CONTEXT_BYTES if products else 0
-    return KernelHeap(packed + context + sum(_unplanned_bytes(graph, op) for op in ops), packed)
+    passing = max((_passing_bytes(graph, op) for op in ops), default=0)
+    return KernelHeap(packed + context + sum(_unplanned_bytes(graph, op) for op in ops), packed, passing)
 
 
 # --- ruy's buffer ----------
@@ -198,3 +202,10 @@ def _unplanned_bytes(graph: Graph, op: Op) -> int:
     except (LookupError, ValueError):
         return 0
     return shares + sums + filters.nbytes
+
+
+def _passing_bytes(graph: Graph, op: Op) -> int:
+    """Of detection: the scores of all classes and boxes once more."""
+    if op.name != DETECTION or len(op.inputs) < 2 or op.inputs[1] < 0:
+        return 0
+    return _FLOAT_BYTES * graph.tensor(op.subgraph, op.inputs[1]).elements

@@ -59,6 +59,9 @@ def memory_lines(
     least_bytes = min(live_bytes, held[main].bytes)  # a branch that is never taken needs nothing
     in_arena = Line.exact(arena_bytes) if is_exact else Line(arena_bytes, least_bytes, None, "modelled")
     lines, warns = _lines(graph, executed, arenas, in_arena, platform)
+    sized = sum(its.on_heap_bytes for its in held.values())
+    if sized and (kept := lines["interpreter_bytes"]) is not None:
+        lines["interpreter_bytes"] = kept + Line(sized, 0, None, "modelled")
     known = Line.total(line for name, line in lines.items() if line is not None and name != _BASELINE)
     is_known = None not in [line for name, line in lines.items() if name != _BASELINE]
     values: dict[str, Any] = {name: None if line is None else line.bytes for name, line in lines.items()}
@@ -209,10 +212,14 @@ def _lines(
 
 
 def _file_line(graph: Graph, run: Executed) -> Line:
-    """The file, mapped whole. Constants that only the branches of an IF have are on pages that may never be read."""
-    branches = {c for i in run for op in graph.subgraphs[i].ops if op.code == "IF" for c in op.callees}
-    read = {t.data for i in run if i not in branches for t in graph.subgraphs[i].tensors}
-    spans = {t.data for i in branches for t in graph.subgraphs[i].tensors} - read
+    """The file, mapped whole. Constants that only an IF or its branches read are on pages that may never be needed."""
+    choices = [op for i in run for op in graph.subgraphs[i].ops if op.code == "IF"]
+    branches = {c for op in choices for c in op.callees}
+    spans = {t.data for i in branches for t in graph.subgraphs[i].tensors}
+    spans |= {graph.tensor(op.subgraph, t).data for op in choices for t in op.inputs if t >= 0}
+    for subgraph in (graph.subgraphs[i] for i in run if i not in branches):
+        readers = [op for op in subgraph.ops if op.code != "IF"]
+        spans -= {subgraph.tensors[t].data for op in readers for t in op.inputs if t >= 0}
     unread = sum(span.size for span in spans if span is not None)
     return Line(graph.size, graph.size - unread, graph.size, "modelled") if unread else Line.exact(graph.size)
 

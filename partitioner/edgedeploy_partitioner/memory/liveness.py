@@ -95,7 +95,11 @@ class Lifetimes:
     unknown_scratch: tuple[int, ...]
     """Ops whose built-in kernel asks for scratch memory that is not modelled."""
     dynamic: tuple[int, ...]
-    """Ops whose results get their size and their memory only at run time; here they have their stored shapes."""
+    """Ops whose results get their size at run time; here they have that which is stored."""
+    on_heap_bytes: int
+    """Those of these results that do not lie where the op's input does."""
+    stages: tuple[int, ...]
+    """Positions at which the runtime plans on, once the op before has given its result a size."""
 
 
 def lifetimes(
@@ -120,6 +124,8 @@ def lifetimes(
         blocks=tuple(b for b in ordered if b.bytes and b.home != "heap"),
         unknown_scratch=tuple(op.index for op, scratches in asked if scratches is None),
         dynamic=places.dynamic,
+        on_heap_bytes=sum(b.bytes for b in blocks.values() if b.home == "heap" and b.tensor in places.unsized),
+        stages=tuple(at + 1 for at, op in ops.items() if op.index in places.dynamic),
     )
 
 
@@ -133,7 +139,9 @@ def sure_bytes(subgraph: Subgraph) -> Mapping[int, int]:
     """What each computed tensor takes of the arena while it lives and is no delegate's, whoever runs the ops: a lower
     bound, for a result that may be written over an input counts nothing."""
     may_share = {op.outputs[0] for op in subgraph.ops if op.code in (*_IN_PLACE, *_FOLDING, *_SHAPES) and op.outputs}
-    fixed = {t for i in subgraph.folded for t in subgraph.ops[i].outputs} | may_share
+    constant = {t.id for t in subgraph.tensors if t.is_constant}
+    may_be_on_heap = {t for op in subgraph.ops if _is_dynamic(op, constant) for t in op.outputs}
+    fixed = {t for i in subgraph.folded for t in subgraph.ops[i].outputs} | may_share | may_be_on_heap
     return {
         t.id: t.nbytes
         for t in subgraph.tensors
@@ -175,10 +183,12 @@ def _with_borders(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> tuple[Ex
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """``fixed`` tensors are known before the first run and not in an arena; ``persistent`` ones have their own."""
+    """``fixed`` tensors are known before the first run and not in an arena; ``persistent`` ones have their own.
+    ``unsized`` are the results of ``dynamic`` ops."""
 
     fixed: frozenset[int]
     persistent: frozenset[int]
+    unsized: frozenset[int]
     dynamic: tuple[int, ...]
 
 
@@ -217,12 +227,12 @@ def _places(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> _Places:
             folds = op.code in _SHAPES or (_folds(subgraph, op) and fixed.issuperset(inputs))
             if op.code == "VAR_HANDLE" or (built_in and unpacks):
                 persistent.update(op.outputs)
-            elif not unsized.isdisjoint(inputs) or (built_in and _is_dynamic(op, fixed)):
+            elif built_in and _is_dynamic(op, fixed):
                 unsized.update(op.outputs)
                 dynamic.append(op.index)
             elif built_in and folds:
                 fixed.update(op.outputs)
-    return _Places(frozenset(fixed), frozenset(persistent), tuple(dynamic))
+    return _Places(frozenset(fixed), frozenset(persistent), frozenset(unsized), tuple(dynamic))
 
 
 def _folds(subgraph: Subgraph, op: Op) -> bool:
@@ -292,7 +302,7 @@ def _tensor_blocks(subgraph: Subgraph, nodes: Sequence[ExecutedNode], places: _P
         if tensor.id in places.fixed or tensor.dtype in _ON_HEAP:
             return "heap"
         if tensor.id not in owner:
-            return "arena"
+            return "heap" if tensor.id in places.unsized else "arena"
         # It stays with its owner only if that has arena memory of the same size. If not, it is never freed.
         shared = subgraph.tensors[owner[tensor.id]]
         return "shared" if home(shared) == "arena" and shared.nbytes == tensor.nbytes else "arena"
