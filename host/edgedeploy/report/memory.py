@@ -245,7 +245,7 @@ def _at_peak(view: ArenaView, style: Style) -> Iterator[RenderableType]:
         total = size(sum(t.nbytes for t in hidden))
         rows.append([text(total), text(plural(len(hidden), "more tensor")), text(("-v shows all", DIM)), text()])
     if rest := top.live_bytes - sum(t.nbytes for t in tensors):
-        rows.append([text(size(rest)), text((view.rest(top), DIM)), text(), text()])
+        rows.append([text(size(rest)), text(), text(), text((view.rest(top), DIM))])
     yield grid(rows, ("right", 8), ("left", 22), ("left", 18), ("left", None))
 
 
