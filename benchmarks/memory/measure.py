@@ -17,8 +17,7 @@ from edgedeploy_partitioner.errors import PlanningError
 from edgedeploy_partitioner.memory import interpreter, xnnpack
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import Plan
-from edgedeploy_partitioner.planning.request import cpu_cost
-from edgedeploy_profiles import load_board
+from edgedeploy_profiles import load_board, load_core
 from support.runtimes import Runtime
 
 _BATCH = 20  # models a process: each is a fork of one that has the runtime
@@ -127,6 +126,6 @@ def _plan(graph: Graph, setting: Setting) -> Plan:
 def _heap(plan: Plan, graph: Graph) -> int:
     """What malloc gives out. The lines of the plan have what of it is written, and so takes memory."""
     nodes = {use.index: executed(plan, graph.subgraphs[use.index]) for use in plan.subgraphs}
-    core = cpu_cost(load_board(plan.inputs.board.name), plan.inputs.options.cpus, 1)[0].core
+    core = load_core(load_board(plan.inputs.board.name).clusters[0].core)
     arenas = plan.memory.arena_bytes + (plan.memory.persistent_bytes or 0)
-    return arenas + interpreter.heap_bytes(graph, nodes, core.isa) + xnnpack.heap_bytes(graph, nodes, core.isa)
+    return arenas + interpreter.heap_bytes(graph, nodes, core.isa) + xnnpack.heap_bytes(graph, nodes, core)

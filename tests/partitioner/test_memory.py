@@ -18,7 +18,7 @@ from edgedeploy_partitioner.model.build import Model, per_tensor
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_partitioner.plan import Memory, Segment, Warn
-from edgedeploy_profiles import load_backend, load_board
+from edgedeploy_profiles import load_backend, load_board, load_core
 from edgedeploy_profiles.schema import Quantity
 from support.arenas import executed_nodes, real_bytes
 from support.random_model import random_dag
@@ -112,7 +112,7 @@ def test_a_platform_gives_the_lines_of_xnnpack_and_of_the_npu() -> None:
     graph = relu_chain()
     board = load_board("rk3588")
     platform = Platform("ai-edge-litert", "2.3.0", board.stacks["rknn"], load_backend("rknn"), {0: (SEGMENT,)},
-                        ("asimd",), Quantity(40e6, "x", 30e6, 50e6))  # fmt: skip
+                        load_core("cortex-a76"), Quantity(40e6, "x", 30e6, 50e6))  # fmt: skip
     memory, warnings = memory_lines(graph, delegated(graph, "rknn", [0, 1]), 0, 1, platform)
     check_sums(memory)
     assert not warnings
@@ -120,7 +120,7 @@ def test_a_platform_gives_the_lines_of_xnnpack_and_of_the_npu() -> None:
     assert memory.baseline_bytes == 40_000_000
     assert memory.bounds["baseline_bytes"] == (30_000_000, 50_000_000)
     assert memory.kinds["baseline_bytes"] == "assumed"
-    at_home = replace(platform, stack=None, backend=None, isa=("avx2",))
+    at_home = replace(platform, stack=None, backend=None, core=None)
     memory, _ = memory_lines(graph, delegated(graph, "xnnpack", [0, 1]), 0, 1, at_home)
     check_sums(memory)
     assert memory.kinds["baseline_bytes"] == memory.kinds["packed_bytes"] == "modelled"
@@ -229,7 +229,7 @@ def test_what_stays_between_runs_is_persistent(make: Callable[[], bytes], values
 
 def test_threads_matter_to_convolutions_on_x86_64_only() -> None:
     graph = read_bytes((EXAMPLES / "dscnn_kws.fp32.tflite").read_bytes())
-    x86, arm = (Platform("ai-edge-litert", "2.3.0", None, None, {}, isa) for isa in (("avx2",), ("asimd",)))
+    x86, arm = (Platform("ai-edge-litert", "2.3.0", None, None, {}, core) for core in (None, load_core("cortex-a53")))
     filters_bytes = 75776  # of which there is then another copy
     for platform, threads, expected in ((x86, 1, 0), (x86, 4, filters_bytes), (arm, 1, 0), (arm, 4, 0)):
         memory, _ = memory_lines(graph, built_in(graph), 0, threads, platform)

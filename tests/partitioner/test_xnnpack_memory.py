@@ -3,34 +3,23 @@
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 
 from edgedeploy_agent import footprint
-from edgedeploy_partitioner.memory import interpreter, xnnpack
 from edgedeploy_partitioner.memory.line import Line
-from edgedeploy_partitioner.memory.packing import X86_64, held, tiles
-from edgedeploy_partitioner.memory.xnnpack import packed
-from edgedeploy_partitioner.model.build import Model, per_channel, per_tensor
+from edgedeploy_partitioner.memory.packing import held
+from edgedeploy_partitioner.memory.tiles import X86_64, tiles
+from edgedeploy_partitioner.model.build import Model
 from edgedeploy_partitioner.model.read import read_bytes
-from support.arenas import executed_nodes, real_bytes
+from support.heap_models import SINGLE, conv, dense, matmul, pool, resize
+from support.heaps import BUILTIN_RUN_BYTES, heaps
 from support.random_model import random_dag
-from support.runtime import inspect_all
+from support.userland import core_of
 
 EXAMPLES = sorted(p for p in (Path(__file__).parents[2] / "examples").glob("*.tflite") if "custom" not in p.name)
-BUILTIN_RUN_BYTES = 4000  # what allocating and running costs on the heap without XNNPACK, beside arenas
-ARENA_SLACK_BYTES = 64  # so that each can be aligned
-ISA = ("avx2", "fma")
 
 
 def flags() -> set[str]:
@@ -43,173 +32,6 @@ measured = pytest.mark.skipif(
     "avx2" not in flags() or "avx512f" in flags() or footprint.heap_bytes() is None,
     reason="the tiles are those of x86-64 with AVX2 and without AVX-512, the heap is asked of glibc 2.33 or newer",
 )
-
-
-class Heap(NamedTuple):
-    """Bytes of one model: of the heap on loading, and from then on without the arenas; what is predicted of them.
-
-    ``packed`` and ``structures`` are what malloc should have given out, ``line`` what of it should take memory.
-    """
-
-    name: str
-    loaded: int
-    own: int
-    line: Line
-    packed: int
-    structures: int
-
-
-def heaps(models: Sequence[tuple[str, bytes]], folder: Path, *options: str, isa: Sequence[str] = ISA) -> list[Heap]:
-    """Each model in one child process, one after the other."""
-    paths = [folder / f"{i}.tflite" for i in range(len(models))]
-    for path, (_, data) in zip(paths, models, strict=True):
-        path.write_bytes(data)
-    done = subprocess.run(
-        [sys.executable, "-m", footprint.__name__, *options, *map(str, paths)],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    answers = inspect_all([data for _, data in models], xnnpack=not options, run=True)
-    found = []
-    for (name, data), answer, line in zip(models, answers, done.stdout.splitlines(), strict=True):
-        assert not json.loads(line)["error"], name
-        assert answer.subgraphs is not None, answer.failure
-        stages = {stage: usage["heap_bytes"] for stage, usage in json.loads(line)["stages"].items()}
-        sizes = [size for plan in answer.subgraphs for size in real_bytes(plan) if size]
-        graph = read_bytes(data)
-        nodes = {plan["subgraph"]: executed_nodes(plan) for plan in answer.subgraphs}
-        own = stages["run"] - stages["load"] - sum(sizes) - ARENA_SLACK_BYTES * len(sizes)
-        loaded = stages["load"] - stages["before"]
-        packed_bytes, structures = xnnpack.heap_bytes(graph, nodes, isa), interpreter.heap_bytes(graph, nodes, isa)
-        found.append(Heap(name, loaded, own, packed(graph, nodes, isa), packed_bytes, structures))
-    return found
-
-
-# --- models of one op ----------
-
-
-def conv(
-    size: int, depth: int, results: int, taps: int, *, stride: int = 1, dtype: str = "float32",
-    code: str = "CONV_2D", made: int = 1,
-) -> bytes:  # fmt: skip
-    """A convolution with padding SAME; ``dtype`` is float32, int8, dynamic (int8 weights) or float16 (weights)."""
-    model = Model()
-    g = model.subgraph()
-    is_int8 = dtype == "int8"
-    kind, quant = ("int8", per_tensor(0.05)) if is_int8 else ("float32", None)
-    is_depthwise, is_up = code == "DEPTHWISE_CONV_2D", code == "TRANSPOSE_CONV"
-    shape = (1, taps, taps, results) if is_depthwise else (results, taps, taps, depth)
-    x = g.input((1, size, size, depth), kind, quant)
-    bias = g.constant(np.zeros(results, np.int32 if is_int8 else np.float32), quant=_scales(results, 0.05, is_int8))
-    if dtype in ("float32", "float16"):
-        weights = g.constant(np.ones(shape, dtype))
-        if dtype == "float16":
-            weights = g.apply("DEQUANTIZE", [weights], shape)
-    else:
-        weights = g.constant(np.ones(shape, np.int8), quant=_scales(results, 1.0, True, 3 if is_depthwise else 0))
-    out = size * stride if is_up else -(-size // stride)
-    inputs = [g.constant(np.array([1, out, out, results], np.int32)), weights, x] if is_up else [x, weights, bias]
-    more: dict[str, Any] = {"depth_multiplier": made} if is_depthwise else {}
-    shape_out = (1, out, out, results)
-    g.outputs(g.apply(code, inputs, shape_out, kind, quant, padding="SAME", stride_w=stride, stride_h=stride, **more))
-    return model.build()
-
-
-def _scales(results: int, unit: float, quantized: bool, axis: int = 0) -> Any:
-    return per_channel([unit * 0.01 * (1 + i % 3) for i in range(results)], axis) if quantized else None
-
-
-def dense(rows: int, depth: int, results: int, dtype: str) -> bytes:
-    model = Model()
-    g = model.subgraph()
-    is_int8 = dtype == "int8"
-    kind, quant = ("int8", per_tensor(0.05)) if is_int8 else ("float32", None)
-    if dtype == "float32":
-        weights = g.constant(np.ones((results, depth), np.float32))
-    else:
-        weights = g.constant(np.ones((results, depth), np.int8), quant=per_tensor(0.01))
-    bias = g.constant(
-        np.zeros(results, np.int32 if is_int8 else np.float32), quant=per_tensor(5e-4) if is_int8 else None
-    )
-    g.outputs(
-        g.apply("FULLY_CONNECTED", [g.input((rows, depth), kind, quant), weights, bias], (rows, results), kind, quant)
-    )
-    return model.build()
-
-
-def pool(code: str, size: int, taps: int, stride: int) -> bytes:
-    model = Model()
-    g = model.subgraph()
-    out = -(-size // stride)
-    options: dict[str, Any] = {
-        "padding": "SAME",
-        "stride_w": stride,
-        "stride_h": stride,
-        "filter_width": taps,
-        "filter_height": taps,
-    }
-    g.outputs(g.apply(code, [g.input((1, size, size, 8))], (1, out, out, 8), **options))
-    return model.build()
-
-
-def resize() -> bytes:
-    model = Model()
-    g = model.subgraph()
-    g.outputs(
-        g.apply("RESIZE_BILINEAR", [g.input((1, 16, 16, 8)), g.constant(np.array([65, 65], np.int32))], (1, 65, 65, 8))
-    )
-    return model.build()
-
-
-def chain(skip: bool) -> bytes:
-    """Convolutions one after the other, so that tensors inside count; with ``skip`` one of them lives longer."""
-    model = Model()
-    g = model.subgraph()
-    same: dict[str, Any] = {"padding": "SAME", "stride_w": 1, "stride_h": 1}
-
-    def pointwise(x: int, results: int) -> int:
-        weights = g.constant(np.ones((results, 1, 1, 8), np.float32))
-        bias = g.constant(np.zeros(results, np.float32))
-        return g.apply("CONV_2D", [x, weights, bias], (1, 64, 64, results), **same)
-
-    x = g.input((1, 64, 64, 8))
-    steps = []
-    for _ in range(4):
-        x = g.apply("ABS", [pointwise(x, 8)], (1, 64, 64, 8))
-        steps.append(x)
-    g.outputs(pointwise(g.apply("ADD", [x, steps[0]], (1, 64, 64, 8)) if skip else x, 4))
-    return model.build()
-
-
-def matmul(constant: bool) -> bytes:
-    model = Model()
-    g = model.subgraph()
-    right = g.constant(np.ones((4, 120, 200), np.float32)) if constant else g.input((4, 120, 200))
-    g.outputs(g.apply("BATCH_MATMUL", [g.input((4, 30, 120)), right], (4, 30, 200)))
-    return model.build()
-
-
-SINGLE: dict[str, Callable[[], bytes]] = {
-    **{f"conv {t}": partial(conv, 64, 16, 100, 3, dtype=t) for t in ("float32", "int8", "dynamic", "float16")},
-    "conv few results": lambda: conv(64, 16, 9, 3),
-    "conv 1x1": lambda: conv(32, 300, 201, 1),
-    "conv stride": lambda: conv(63, 3, 24, 5, stride=2, dtype="int8"),
-    **{f"depthwise {t}": partial(conv, 64, 70, 70, 3, dtype=t, code="DEPTHWISE_CONV_2D") for t in ("float32", "int8")},
-    "depthwise 5x5 stride": lambda: conv(64, 70, 70, 5, stride=2, code="DEPTHWISE_CONV_2D"),
-    "depthwise 7x7": lambda: conv(32, 20, 20, 7, code="DEPTHWISE_CONV_2D"),
-    "depthwise two for one": lambda: conv(64, 20, 40, 3, code="DEPTHWISE_CONV_2D", made=2),
-    **{
-        f"transpose conv {t}": partial(conv, 33, 16, 24, 3, stride=2, dtype=t, code="TRANSPOSE_CONV")
-        for t in ("float32", "int8", "dynamic", "float16")
-    },
-    **{f"dense {t}": partial(dense, 8, 401, 301, t) for t in ("float32", "int8", "dynamic")},
-    "max pool": lambda: pool("MAX_POOL_2D", 128, 3, 2),
-    "average pool": lambda: pool("AVERAGE_POOL_2D", 128, 3, 1),
-    "resize": resize,
-    "matmul constant": lambda: matmul(True),
-    "matmul": lambda: matmul(False),
-    "chain": lambda: chain(False),
-    "chain with a skip": lambda: chain(True),
-}
 
 
 @measured
@@ -295,17 +117,40 @@ def test_buffers_are_those_that_were_allocated() -> None:
         assert (found.weights_bytes, found.pointers_bytes) == (weights, pointers), (op.code, graph.subgraphs[0].tensors)
 
 
-def test_tiles_follow_the_instruction_set() -> None:
-    graph = read_bytes(conv(64, 17, 40, 3, dtype="int8"))
-    op = graph.subgraphs[0].ops[0]
-    sizes = {isa: held(graph, op, tiles(isa)).weights_bytes for isa in ((), ("asimd",), ("asimd", "dotprod"))}
-    assert sizes == {
-        (): (9 * 24 + 8) * 40,
-        ("asimd",): -(-(9 * 17 + 8) * 48 // 64) * 64,
-        ("asimd", "dotprod"): (9 * 20 + 8) * 48,
-    }
-    assert tiles(("asimd", "dotprod", "i8mm")).matrix["int8"].kr == 8
-    assert tiles(("avx2",)) is X86_64
+ARM = ("cortex-a53", "cortex-a55", "cortex-a72", "cortex-a76", "cortex-a710")
+# The same on these cores in emulation: the weights on each, the pointers on each.
+LOGGED_ON_ARM: tuple[tuple[bytes, tuple[int, ...], tuple[int, ...]], ...] = (
+    (conv(7, 17, 21, 3), (14784, 14784, 14784, 14784, 14784), (3888, 3888, 3744, 3888, 3888)),
+    (conv(7, 17, 5, 3), (3696, 3696, 3696, 3696, 3696), (3744, 3744, 3744, 3744, 3744)),
+    (conv(7, 17, 21, 3, dtype="int8"), (5152, 6016, 5376, 6016, 7168), (3744, 3744, 3600, 3744, 3744)),
+    (conv(7, 17, 21, 3, dtype="dynamic"), (5280, 6144, 5472, 6144, 7296), (3744, 3744, 3600, 3744, 3744)),
+    (conv(7, 36, 36, 3, code="DEPTHWISE_CONV_2D"), (1440, 1440, 1600, 1600, 1600), (1520, 1520, 1520, 1520, 1520)),
+    (
+        conv(7, 36, 36, 3, dtype="int8", code="DEPTHWISE_CONV_2D"),
+        (816, 816, 816, 816, 816),
+        (1520, 1520, 1520, 1520, 1520),
+    ),
+    (
+        conv(7, 17, 5, 3, stride=2, code="TRANSPOSE_CONV"),
+        (3776, 3776, 3776, 3776, 3776),
+        (16128, 16128, 16128, 16128, 16128),
+    ),
+    (dense(9, 50, 45, "float32"), (9392, 9392, 9392, 9392, 9392), (0, 0, 0, 0, 0)),
+    (dense(9, 50, 45, "dynamic"), (2976, 3648, 3264, 3648, 3648), (0, 0, 0, 0, 0)),
+)
+
+
+def test_buffers_are_those_that_were_allocated_on_emulated_arm() -> None:
+    for data, weights, pointers in LOGGED_ON_ARM:
+        graph = read_bytes(data)
+        op = graph.subgraphs[0].ops[-1]
+        found = [held(graph, op, tiles(core_of(name))) for name in ARM]
+        assert tuple(h.weights_bytes for h in found) == weights, op.code
+        assert tuple(h.pointers_bytes for h in found) == pointers, op.code
+
+
+def test_a_core_without_neon_has_the_tiles_of_x86_64() -> None:
+    assert tiles(None) is tiles(core_of("generic-x86-64")) is X86_64
 
 
 def test_a_broken_op_has_no_buffers() -> None:

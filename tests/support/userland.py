@@ -24,8 +24,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import structs
+
 from edgedeploy_partitioner.planning.request import cpu_cost
-from edgedeploy_profiles import board_names, load_board
+from edgedeploy_profiles import board_names, load_board, load_core
 from edgedeploy_profiles.schema import Core
 from support.runtimes import AGENT, ROOT, Runtime
 
@@ -104,8 +106,9 @@ class Userland:
 
 
 def _board_with(core: Core) -> str:
-    """A board that plans for ``core`` unless it is told otherwise."""
-    return next(name for name in board_names() if cpu_cost(load_board(name), None, 1)[0].core.name == core.name)
+    """A board that plans for ``core`` unless it is told otherwise; empty if no board has it."""
+    boards = ((name, cpu_cost(load_board(name), None, 1)[0].core.name) for name in board_names())
+    return next((board for board, name in boards if name == core.name), "")
 
 
 def _cpuinfo(core: Core, number: int) -> str:
@@ -119,6 +122,14 @@ def _cpuinfo(core: Core, number: int) -> str:
         "CPU revision": "0",
     }
     return "".join(f"{key}\t: {value}\n" for key, value in lines.items()) + "\n"
+
+
+def core_of(name: str) -> Core:
+    """Of the profiles; and one with matrix products, which no board of ours has."""
+    if name != "cortex-a710":
+        return load_core(name)
+    a78 = load_core("cortex-a78")
+    return structs.replace(a78, name=name, arm_part=0xD47, isa=(*a78.isa, "i8mm"))
 
 
 @functools.cache

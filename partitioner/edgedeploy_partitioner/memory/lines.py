@@ -193,7 +193,7 @@ def _lines(
     lines: dict[str, Line | None] = {
         "arena_bytes": in_arena,
         "persistent_bytes": Line.exact(persistent_bytes),
-        "packed_bytes": packed(graph, run, isa),
+        "packed_bytes": packed(graph, run, platform.core if platform else None),
         "interpreter_bytes": interpreter(graph, run, isa),
         "model_bytes": _file_line(graph, run),
         _BASELINE: platform.baseline_line if platform else None,

@@ -2,96 +2,42 @@
 """What XNNPACK's operators keep on the heap, by shape: packed weights, tables of pointers, scratch memory.
 
 A matrix kernel makes ``nr`` results at a time out of ``kr`` products each, so weights are padded to multiples of
-both; ``mr`` is how many rows it takes at once. Which kernels run depends on the instruction set. The tiles of x86-64
-were read off the allocations of ai-edge-litert 2.3.0 on a machine with AVX2. Those of arm64 are assumed: 4x16 with 4
-products (dotprod), 8 (i8mm) or 1 for int8, 6x8 for float, as google/XNNPACK names its kernels for these cores; which it
-chooses there was neither read in its configuration nor measured.
+both. Which kernels run depends on the core: see :mod:`tiles`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
-from typing import Literal, NamedTuple
 
+from edgedeploy_partitioner.memory.tiles import Arithmetic, Tile, Tiles
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
 
-ALIGNMENT_BYTES = 64
 _POINTER_BYTES = 8
 _MOST_TAPS = 25  # of the largest depthwise kernel; a larger filter runs as a convolution of one channel a group
 _SPARE_ROWS = 10  # of quantisation parameters, which XNNPACK may read beyond the end
 _PARAMETER_BYTES = 16
 _BLOCK_SCALE_BYTES = 2
+_ROW_PARAMETER_BYTES = 8  # where rows are quantised as they are multiplied
 _INT8_SUM_BYTES = 96
-
-Arithmetic = Literal["float32", "int8", "dynamic"]
-"""What the products are made of; ``dynamic`` is a float input that is quantised while it runs."""
-
-
-class Tile(NamedTuple):
-    nr: int
-    kr: int
-    mr: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tiles:
-    """``narrow`` is used for floats with fewer than ``narrow_below`` results."""
-
-    matrix: dict[Arithmetic, Tile]
-    narrow: Tile
-    narrow_below: int
-    channels: dict[Arithmetic, int]
-    """Channels that a depthwise kernel takes at once."""
-    taps: dict[Arithmetic, tuple[int, ...]]
-    """Sizes of filters that there is a depthwise kernel for; a smaller one is padded."""
-    measured: bool
-
-
-_TAPS: dict[Arithmetic, tuple[int, ...]] = {"float32": (3, 4, 9, _MOST_TAPS), "int8": (9, _MOST_TAPS)}
-_TAPS_ARM: dict[Arithmetic, tuple[int, ...]] = {"float32": (3, 4, 9, _MOST_TAPS), "int8": (3, 9, _MOST_TAPS)}
-
-X86_64 = Tiles(
-    matrix={"float32": Tile(16, 1, 5), "int8": Tile(8, 8, 3), "dynamic": Tile(8, 8, 4)},
-    narrow=Tile(8, 1, 10),
-    narrow_below=16,
-    channels={"float32": 16, "int8": 16},
-    taps=_TAPS,
-    measured=True,
-)
-
-
-def _arm64(int8: Tile) -> Tiles:
-    return Tiles(
-        matrix={"float32": Tile(8, 1, 6), "int8": int8, "dynamic": int8},
-        narrow=Tile(2, 1, 4),
-        narrow_below=3,
-        channels={"float32": 8, "int8": 16},
-        taps=_TAPS_ARM,
-        measured=False,
-    )
-
-
-def tiles(isa: Collection[str]) -> Tiles:
-    """The tiles of a core with these extensions."""
-    if "asimd" not in isa:
-        return X86_64
-    return _arm64(Tile(16, 8, 4) if "i8mm" in isa else Tile(16, 4, 4) if "dotprod" in isa else Tile(16, 1, 4))
+_MOST_WASTE = 1.01  # rounding results up to the tile may not make more of them than this, or a narrow tile is used
+_BLOCK_COST = 2  # of what a kernel does for some rows at once, in rows
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
     """What one operator keeps for as long as the interpreter lives, and what it needs in the workspace while it runs.
 
-    ``quantized_bytes`` is the value it makes of a float input with int8 weights, which lies in the workspace too.
-    ``unwritten_bytes`` of the pointers are asked for and never written, so that they take no memory.
+    ``quantized_bytes`` is the value it makes of a float input with int8 weights, which lies in the workspace too, and
+    ``reshaped_bytes`` the matrix it first makes of its input. ``unwritten_bytes`` of the pointers are asked for and
+    never written, so that they take no memory.
     """
 
     weights_bytes: int = 0
     pointers_bytes: int = 0
     scratch_bytes: int = 0
     quantized_bytes: int = 0
+    reshaped_bytes: int = 0
     unwritten_bytes: int = 0
 
 
@@ -130,12 +76,23 @@ class _Operator:
 
     def arithmetic(self, x: Tensor, weights: Tensor) -> Arithmetic:
         if x.dtype not in (DType.FLOAT32, DType.FLOAT16):
-            return "int8"
-        return "dynamic" if weights.dtype in (DType.INT8, DType.INT4, DType.INT2) else "float32"
+            return "uint8" if x.dtype is DType.UINT8 else "int8"
+        if weights.dtype in (DType.INT4, DType.INT2):
+            return "dynamic4"
+        return "dynamic" if weights.dtype is DType.INT8 else "float32"
 
-    def tile(self, arithmetic: Arithmetic, results: int) -> Tile:
-        is_narrow = arithmetic == "float32" and results < self.tiles.narrow_below
-        return self.tiles.narrow if is_narrow else self.tiles.matrix[arithmetic]
+    def filter_tile(self, arithmetic: Arithmetic, results: int) -> Tile:
+        tile = self.tiles.filters[arithmetic]
+        return self.tiles.narrow if arithmetic == "float32" and results < tile.nr else tile
+
+    def product_tile(self, arithmetic: Arithmetic, results: int) -> Tile:
+        """Of FULLY_CONNECTED, and of a convolution that is one."""
+        tile = self.tiles.products[arithmetic]
+        wastes = up(results, tile.nr) > _MOST_WASTE * results
+        return self.tiles.narrow if arithmetic == "float32" and wastes else tile
+
+    def aligned(self, size: int) -> int:
+        return up(size, self.tiles.alignment_bytes)
 
     def number(self, name: str, default: int = 1) -> int:
         value = self.op.options.get(name, default)
@@ -147,30 +104,40 @@ class _Operator:
 
 
 # A result's bias, its scale and the sum of its weights, as far as the arithmetic needs them.
-_PER_RESULT: dict[Arithmetic, int] = {"float32": 4, "int8": 8, "dynamic": 12}
+_PER_RESULT: dict[Arithmetic, int] = {"float32": 4, "int8": 8, "uint8": 4, "dynamic": 12, "dynamic4": 12}
 
 
 def _weights(
-    o: _Operator, weights: Tensor, arithmetic: Arithmetic, *, taps: int, depth: int, results: int, groups: int = 1,
-    parts: int = 1,
+    o: _Operator, weights: Tensor, arithmetic: Arithmetic, tile: Tile, *, depth: int, results: int, taps: int = 1,
+    groups: int = 1, parts: int = 1,
 ) -> int:  # fmt: skip
-    tile = o.tile(arithmetic, results)
     bits = 32 if arithmetic == "float32" else min(weights.dtype.bits, 8)
     blocks = depth // weights.quantization.block_size if weights.quantization and weights.quantization.block_size else 0
     one = taps * up(depth, tile.kr) * bits // 8 + parts * _PER_RESULT[arithmetic] + _BLOCK_SCALE_BYTES * blocks
-    return up(one * up(results, tile.nr) * groups, ALIGNMENT_BYTES)
+    return o.aligned(one * up(results, tile.nr) * groups)
 
 
-def _quantized(x: Tensor, rows: int, arithmetic: Arithmetic) -> int:
-    """A float input in int8, with a scale and an offset for each of ``rows``."""
+def _quantized(o: _Operator, x: Tensor, arithmetic: Arithmetic) -> int:
+    """A float input in int8, with a scale and an offset for each image."""
     if arithmetic != "dynamic":
         return 0
-    parameters = _PARAMETER_BYTES * (rows + _SPARE_ROWS)
-    return up(x.elements, ALIGNMENT_BYTES) + up(parameters, ALIGNMENT_BYTES)
+    return o.aligned(x.elements) + o.aligned(_PARAMETER_BYTES * (x.shape[0] + _SPARE_ROWS))
 
 
-def _rows(count: int, mr: int) -> int:
-    return count if count <= mr else up(count, mr)
+def _quantized_rows(arithmetic: Arithmetic, tile: Tile, depth: int) -> int:
+    """As many rows of a float input in int8 as are multiplied at once."""
+    if arithmetic not in ("dynamic", "dynamic4"):
+        return 0
+    return tile.rows[-1] * (up(depth, tile.kr) + _ROW_PARAMETER_BYTES)
+
+
+def _rows(count: int, tile: Tile) -> int:
+    """``count`` rounded up to what a kernel takes at once; of several kernels XNNPACK takes the cheapest."""
+
+    def cost(rows: int) -> tuple[int, int]:
+        return -(-count // rows) * (rows + _BLOCK_COST), -rows
+
+    return count if count in tile.rows else up(count, min(tile.rows, key=cost))
 
 
 def _conv(o: _Operator) -> Held:
@@ -179,12 +146,15 @@ def _conv(o: _Operator) -> Held:
     results, height, width, depth = weights.shape
     groups = x.shape[3] // depth
     taps, pixels = height * width, prod(o.output.shape[1:3])
-    is_plain = taps == 1 and o.number("stride_w") == o.number("stride_h") == 1
-    mr = o.tile(arithmetic, results // groups).mr
+    if taps == groups == o.number("stride_w") == o.number("stride_h") == 1:
+        tile = o.product_tile(arithmetic, results)
+        size = _weights(o, weights, arithmetic, tile, depth=depth, results=results)
+        return Held(size, scratch_bytes=_quantized_rows(arithmetic, tile, depth))
+    tile = o.filter_tile(arithmetic, results // groups)
     return Held(
-        _weights(o, weights, arithmetic, taps=taps, depth=depth, results=results // groups, groups=groups),
-        0 if is_plain else _POINTER_BYTES * taps * _rows(pixels, mr),
-        quantized_bytes=_quantized(x, x.shape[0], arithmetic),
+        _weights(o, weights, arithmetic, tile, taps=taps, depth=depth, results=results // groups, groups=groups),
+        _POINTER_BYTES * taps * _rows(pixels, tile),
+        quantized_bytes=_quantized(o, x, arithmetic),
     )
 
 
@@ -195,17 +165,14 @@ def _depthwise(o: _Operator) -> Held:
     taps, (out_height, out_width) = height * width, o.output.shape[1:3]
     if taps > _MOST_TAPS or channels != x.shape[3]:
         results = channels // x.shape[3]
-        size = _weights(o, weights, arithmetic, taps=taps, depth=1, results=results, groups=x.shape[3])
-        rows = _rows(out_height * out_width, o.tile(arithmetic, results).mr)
-        return Held(size, _POINTER_BYTES * taps * rows)
-    padded = min(t for t in o.tiles.taps[arithmetic] if t >= taps)
+        tile = o.filter_tile(arithmetic, results)
+        size = _weights(o, weights, arithmetic, tile, taps=taps, depth=1, results=results, groups=x.shape[3])
+        return Held(size, _POINTER_BYTES * taps * _rows(out_height * out_width, tile))
+    padded, at_once = min(kernel for kernel in o.tiles.channels[arithmetic].items() if kernel[0] >= taps)
     one = padded * (4 if arithmetic == "float32" else 1) + _PER_RESULT[arithmetic]
     step = width if o.number("dilation_w_factor") > 1 else min(o.number("stride_w"), width)
     pointers = out_height * (taps + (out_width - 1) * step * height) + padded - taps
-    return Held(
-        up(one * up(channels, o.tiles.channels[arithmetic]), ALIGNMENT_BYTES),
-        up(_POINTER_BYTES * pointers, ALIGNMENT_BYTES),
-    )
+    return Held(o.aligned(one * up(channels, at_once)), o.aligned(_POINTER_BYTES * pointers))
 
 
 def _transpose_conv(o: _Operator) -> Held:
@@ -224,15 +191,16 @@ def _transposed(o: _Operator, x: Tensor, weights: Tensor, down: int, across: int
     results, height, width, depth = weights.shape
     out_height, out_width = o.output.shape[1:3]
     taps = height * width
+    tile = o.filter_tile(arithmetic, results)
     if (down > 1 or across > 1) and down <= height and across <= width:
-        parts, rows = down * across, out_height * across * -(-out_width // across)
+        parts, rows = down * across, out_height * across * up(-(-out_width // across), tile.rows[0])
     else:
-        parts, rows = 1, _rows(out_height * out_width, o.tile(arithmetic, results).mr)
+        parts, rows = 1, _rows(out_height * out_width, tile)
     pointers = _POINTER_BYTES * taps * rows
     return Held(
-        _weights(o, weights, arithmetic, taps=taps, depth=depth, results=results, parts=parts),
+        _weights(o, weights, arithmetic, tile, taps=taps, depth=depth, results=results, parts=parts),
         pointers,
-        quantized_bytes=_quantized(x, x.shape[0], arithmetic),
+        quantized_bytes=_quantized(o, x, arithmetic),
         unwritten_bytes=pointers - pointers // parts,  # each part has room for all taps, and some of them
     )
 
@@ -241,9 +209,13 @@ def _fully_connected(o: _Operator) -> Held:
     x, weights = o.input(0), o.input(1)
     arithmetic = o.arithmetic(x, weights)
     results, depth = weights.shape
-    size = _weights(o, weights, arithmetic, taps=1, depth=depth, results=results)
-    quantized = _quantized(x, x.elements // depth, arithmetic)
-    return Held(size if weights.is_constant or _is_folded(o, weights) else 0, 0, 0, quantized)
+    tile = o.product_tile(arithmetic, results)
+    size = _weights(o, weights, arithmetic, tile, depth=depth, results=results)
+    return Held(
+        size if weights.is_constant or _is_folded(o, weights) else 0,
+        scratch_bytes=_quantized_rows(arithmetic, tile, depth),
+        reshaped_bytes=0 if o.op.options.get("keep_num_dims") else x.nbytes,
+    )
 
 
 def _is_folded(o: _Operator, tensor: Tensor) -> bool:
@@ -256,9 +228,10 @@ def _batch_matmul(o: _Operator) -> Held:
     left, right = o.input(0), o.input(1)
     arithmetic = o.arithmetic(left, right)
     depth, results = right.shape[-2:] if not o.op.options.get("adj_y") else right.shape[:-3:-1]
-    size = _weights(o, right, arithmetic, taps=1, depth=depth, results=results, groups=prod(right.shape[:-2]))
-    quantized = _quantized(left, left.elements // depth, arithmetic)
-    return Held(size, 0, 0, quantized) if right.is_constant else Held(0, 0, size, quantized)
+    tile = o.tiles.products[arithmetic]
+    size = _weights(o, right, arithmetic, tile, depth=depth, results=results, groups=prod(right.shape[:-2]))
+    quantized = _quantized_rows(arithmetic, tile, depth)
+    return Held(size, scratch_bytes=quantized) if right.is_constant else Held(scratch_bytes=size + quantized)
 
 
 def _max_pool(o: _Operator) -> Held:

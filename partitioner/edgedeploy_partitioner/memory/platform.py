@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.release import Release
 from edgedeploy_partitioner.plan import Machine, Segment
-from edgedeploy_profiles.schema import Backend, Quantity, Stack
+from edgedeploy_profiles.schema import Backend, Core, Quantity, Stack
 
 
 def machine_of(isa: Collection[str]) -> Machine:
@@ -27,10 +27,14 @@ class Platform:
     backend: Backend | None
     segments: Mapping[int, tuple[Segment, ...]]
     """By partition, in the order they run. XNNPACK's partitions have one."""
-    isa: tuple[str, ...] = ()
-    """Extensions of the core, as its profile names them: they choose XNNPACK's kernels."""
+    core: Core | None = None
+    """The fastest of the board, by which XNNPACK chooses its kernels; None is an x86-64."""
     baseline: Quantity | None = None
     """Bytes of a process that holds the runtime and no model."""
+
+    @property
+    def isa(self) -> tuple[str, ...]:
+        return self.core.isa if self.core else ()
 
     @property
     def release(self) -> Release:

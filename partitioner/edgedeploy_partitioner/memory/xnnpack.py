@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
-from edgedeploy_partitioner.memory.packing import ALIGNMENT_BYTES, Tiles, held, tiles, up
+from edgedeploy_partitioner.memory.packing import Held, held, up
+from edgedeploy_partitioner.memory.tiles import Tiles, tiles
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph
 from edgedeploy_partitioner.plan import XNNPACK
+from edgedeploy_profiles.schema import Core
 
 _IN_PLACE_OPS = """
     ABS ADD CEIL COS DIV ELU EXP EXPAND_DIMS FLOOR GELU HARD_SWISH LEAKY_RELU LOG LOGISTIC MAXIMUM MINIMUM MUL NEG PRELU
@@ -26,39 +28,39 @@ _IN_PLACE = frozenset(_IN_PLACE_OPS.split())
 _READS_HALF = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
 _EXTRA_BYTES = 32  # that XNNPACK may read beyond the end of the workspace
 
-# XNNPACK's own structures, by the heap of single-op models.
-_OP_BYTES = {"FULLY_CONNECTED": 3500, "VAR_HANDLE": 0}
-_OP_BYTES |= dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"), 2000)
-_OTHER_OP_BYTES = 1150
-_VALUE_BYTES = 320
-_PARTITION_BYTES = 1300
-_DELEGATE_BYTES = 6000
+# XNNPACK's own structures: fitted to the heap of whole models on x86-64, Cortex-A53 and A76.
+_OP_BYTES = {"FULLY_CONNECTED": 3550, "VAR_HANDLE": 0}
+_OP_BYTES |= dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"), 2350)
+_OTHER_OP_BYTES = 400
+_VALUE_BYTES = 560
+_PARTITION_BYTES = 1050
 _BORDER_BYTES, _WASTE_BYTES = 12_000, 400  # by the growth of resident memory beyond the heap
 
-# Of the total; and for small ones, bytes. Measured on x86-64: see the docstring.
+# Of the total; and for small ones, bytes. ``docs/memory.md`` says by what.
 _LOW, _HIGH, _LEAST_BYTES = 0.88, 1.12, 6_000
-_LOW_ARM, _HIGH_ARM = 0.8, 1.25
+_LOW_SPARSE = 0.6
 
 Executed = Mapping[int, Sequence[ExecutedNode]]
 
 
-def heap_bytes(graph: Graph, executed: Executed, isa: Sequence[str]) -> int:
+def heap_bytes(graph: Graph, executed: Executed, core: Core | None) -> int:
     """What malloc gives out for the XNNPACK nodes of ``executed``, written or not."""
-    parts = _partitions(graph, executed, tiles(isa))
-    return _delegate_bytes(parts) if parts else 0
+    tile_of = tiles(core)
+    parts = _partitions(graph, executed, tile_of)
+    return _delegate_bytes(parts, tile_of) if parts else 0
 
 
-def packed(graph: Graph, executed: Executed, isa: Sequence[str]) -> Line:
-    """The line for the XNNPACK nodes of ``executed``, on a core with the extensions ``isa``."""
-    tile_of = tiles(isa)
+def packed(graph: Graph, executed: Executed, core: Core | None) -> Line:
+    """The line for the XNNPACK nodes of ``executed``, on a machine whose fastest core is ``core``."""
+    tile_of = tiles(core)
     parts = _partitions(graph, executed, tile_of)
     if not parts:
         return Line.none()
-    held_bytes = _delegate_bytes(parts)
+    held_bytes = _delegate_bytes(parts, tile_of)
     total = held_bytes - sum(p.unwritten_bytes for p in parts) + _BORDER_BYTES + sum(p.waste_bytes for p in parts)
-    low, high = (_LOW, _HIGH) if tile_of.measured else (_LOW_ARM, _HIGH_ARM)
-    least = max(0, int(total * low) - _LEAST_BYTES)
-    return Line(total, least, int(total * high) + _LEAST_BYTES, "modelled" if tile_of.measured else "assumed")
+    stays_sparse = tile_of.multiplies_sparse and any(p.has_sparse for p in parts)
+    least = max(0, int(total * (_LOW_SPARSE if stays_sparse else _LOW)) - _LEAST_BYTES)
+    return Line(total, least, int(total * _HIGH) + _LEAST_BYTES, "modelled")
 
 
 def _partitions(graph: Graph, executed: Executed, tile_of: Tiles) -> list[_Partition]:
@@ -66,8 +68,8 @@ def _partitions(graph: Graph, executed: Executed, tile_of: Tiles) -> list[_Parti
     return [_partition(graph, subgraph, node, executed[subgraph.index], tile_of) for subgraph, node in nodes]
 
 
-def _delegate_bytes(parts: Sequence[_Partition]) -> int:
-    return _DELEGATE_BYTES + sum(p.kept_bytes for p in parts) + max(p.workspace_bytes for p in parts)
+def _delegate_bytes(parts: Sequence[_Partition], tile_of: Tiles) -> int:
+    return tile_of.delegate_bytes + sum(p.kept_bytes for p in parts) + max(p.workspace_bytes for p in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +80,28 @@ class _Partition:
     workspace_bytes: int
     unwritten_bytes: int
     waste_bytes: int
+    has_sparse: bool
 
 
 def _partition(
     graph: Graph, subgraph: Subgraph, node: ExecutedNode, nodes: Sequence[ExecutedNode], tile_of: Tiles
 ) -> _Partition:
     ops = [subgraph.ops[m] for m in node.members if m not in subgraph.folded]
-    kept, values, unwritten = _PARTITION_BYTES + _unpacked_bytes(subgraph, node), set[int](), 0
-    blocks = _Workspace(subgraph, _inside(subgraph, node, nodes))
+    kept, values, unwritten = _PARTITION_BYTES + _unpacked_bytes(subgraph, node, tile_of), set[int](), 0
+    blocks = _Workspace(subgraph, _inside(subgraph, node, nodes), tile_of.alignment_bytes)
     for op in ops:
         buffers = held(graph, op, tile_of)
         kept += _OP_BYTES.get(op.code, _OTHER_OP_BYTES) + buffers.weights_bytes + buffers.pointers_bytes
         unwritten += buffers.unwritten_bytes
         values.update(t for t in (*op.inputs, *op.outputs) if t >= 0)
-        blocks.add(op, buffers.quantized_bytes, buffers.scratch_bytes)
-    return _Partition(kept + _VALUE_BYTES * len(values), blocks.bytes(), unwritten, _WASTE_BYTES * len(ops))
+        blocks.add(op, buffers)
+    return _Partition(
+        kept + _VALUE_BYTES * len(values),
+        blocks.bytes(),
+        unwritten,
+        _WASTE_BYTES * len(ops),
+        any(subgraph.ops[m].code == "DENSIFY" for m in node.members),
+    )
 
 
 def _inside(subgraph: Subgraph, node: ExecutedNode, nodes: Sequence[ExecutedNode]) -> frozenset[int]:
@@ -102,14 +111,15 @@ def _inside(subgraph: Subgraph, node: ExecutedNode, nodes: Sequence[ExecutedNode
     return frozenset(made - elsewhere - set(subgraph.outputs))
 
 
-def _unpacked_bytes(subgraph: Subgraph, node: ExecutedNode) -> int:
+def _unpacked_bytes(subgraph: Subgraph, node: ExecutedNode, tile_of: Tiles) -> int:
     """Constants that the delegate unpacks and keeps: half precision for ops that want floats, and sparse ones."""
     total = 0
     for op in (subgraph.ops[m] for m in node.members if m in subgraph.folded):
         for t in op.outputs:
             readers = [subgraph.ops[c] for c in subgraph.consumers.get(t, ()) if c in node.members]
             as_half = op.code == "DEQUANTIZE" and subgraph.tensors[op.inputs[0]].dtype is DType.FLOAT16
-            if not as_half or any(reader.code not in _READS_HALF for reader in readers):
+            is_read_so = tile_of.reads_half and all(reader.code in _READS_HALF for reader in readers)
+            if not (as_half and is_read_so):
                 total += subgraph.tensors[t].nbytes
     return total
 
@@ -128,40 +138,51 @@ class _Block:
 class _Workspace:
     """The values of one partition that lie in the workspace, and where XNNPACK's planner puts them."""
 
-    def __init__(self, subgraph: Subgraph, inside: frozenset[int]) -> None:
-        self.subgraph, self.inside = subgraph, inside
+    def __init__(self, subgraph: Subgraph, inside: frozenset[int], alignment_bytes: int) -> None:
+        self.subgraph, self.inside, self.alignment_bytes = subgraph, inside, alignment_bytes
         self.values: dict[int, _Block] = {}
         self.others: list[_Block] = []
         self.quantized: dict[int, int] = {}
         self.owner: dict[int, int] = {}
         self.step = 0
 
-    def add(self, op: Op, quantized_bytes: int, scratch_bytes: int) -> None:
-        """The next op; ``quantized_bytes`` is what it makes of its float input in a step of its own."""
+    def add(self, op: Op, buffers: Held) -> None:
+        """The next op; what it first makes of its input takes a step of its own."""
         reads = [t for t in dict.fromkeys(op.inputs) if t in self.inside]
-        source = op.inputs[2 if op.code == "TRANSPOSE_CONV" else 0] if quantized_bytes else -1
-        if quantized_bytes and source not in self.quantized:
+        source = op.inputs[2 if op.code == "TRANSPOSE_CONV" else 0] if op.inputs else -1
+        if buffers.reshaped_bytes and not self._ends_here(source):
+            self._use([source] if source in reads else [])
+            self.others.append(self._block(buffers.reshaped_bytes, self.step + 1))
+            self.step += 1
+            reads = [t for t in reads if t != source]
+        if buffers.quantized_bytes and source not in self.quantized:
             self._use([source] if source in reads else [])
             self.quantized[source] = len(self.others)
-            self.others.append(_Block(quantized_bytes, self.step, self.step))
+            self.others.append(self._block(buffers.quantized_bytes))
             self.step += 1
-        if quantized_bytes:
+        if buffers.quantized_bytes:
             at = self.quantized[source]
             self.others[at] = replace(self.others[at], last=self.step)
             reads = [t for t in reads if t != source]
-        if scratch_bytes:
-            self.others.append(_Block(up(scratch_bytes, ALIGNMENT_BYTES), self.step, self.step))
+        if buffers.scratch_bytes:
+            self.others.append(self._block(buffers.scratch_bytes))
         self._use(reads)
         for t in op.outputs:
             if t in self.inside:
                 shared = self._shared(op, t)
                 if shared is None:
-                    size = up(self.subgraph.tensors[t].nbytes, ALIGNMENT_BYTES)
-                    self.values[t] = _Block(size, self.step, self.step)
+                    self.values[t] = self._block(self.subgraph.tensors[t].nbytes)
                 else:
                     self.owner[t] = shared
                     self._use([t])
         self.step += 1
+
+    def _block(self, size: int, last: int | None = None) -> _Block:
+        return _Block(up(size, self.alignment_bytes), self.step, self.step if last is None else last)
+
+    def _ends_here(self, tensor: int) -> bool:
+        """A value whose only reader may write over it, as a reshape does."""
+        return tensor in self.inside and self._readers(tensor) == 1
 
     def _use(self, tensors: Iterable[int]) -> None:
         for t in tensors:

@@ -20,6 +20,7 @@ from edgedeploy_partitioner.planning.calls import Use, bounds, uses
 from edgedeploy_partitioner.planning.stages import Scene
 from edgedeploy_partitioner.planning.target import Target
 from edgedeploy_partitioner.solver.settle import Schedule
+from edgedeploy_profiles import load_core
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Whole:
             stack=None if target.stack is None else target.board.stacks[target.stack],
             backend=target.backend,
             segments={number: tuple(found) for number, found in by_partition.items()},
-            isa=target.cpu.core.isa,
+            core=load_core(target.board.clusters[0].core),
             baseline=target.runtime.baseline_bytes,
         )
 
