@@ -14,11 +14,13 @@ from math import prod
 from typing import Literal
 
 from edgedeploy_partitioner.memory.libstdcxx import set_order
-from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
+from edgedeploy_partitioner.memory.release import LITERT_2_1, LITERT_2_3, Release
 from edgedeploy_partitioner.memory.temporaries import Scratch, numbered, temporaries
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
 from edgedeploy_partitioner.model.shapes.detection import NAME as DETECTION
 from edgedeploy_partitioner.model.shapes.detection import detection_shapes
+from edgedeploy_partitioner.plan import XNNPACK
+from edgedeploy_partitioner.runtime.prepared import FOLDING, SHAPES, Prepared, is_dynamic, prepared
 
 FOREVER = 2**31 - 1
 Home = Literal["arena", "persistent", "shared", "heap"]
@@ -34,27 +36,6 @@ _IN_PLACE: Mapping[str, tuple[int, bool]] = {
     **dict.fromkeys(("SOFTMAX", "DYNAMIC_UPDATE_SLICE"), (1, True)),
     **dict.fromkeys(("RESHAPE", "EXPAND_DIMS", "SQUEEZE", "BITCAST"), (1, False)),
 }
-
-# Kernels that compute their result as they are prepared: always, or when all inputs are known by then.
-_SHAPES = frozenset({"SHAPE", "RANK"})
-_FOLDING_OPS = "BROADCAST_ARGS CONCATENATION GATHER MUL RANGE REDUCE_PROD RESHAPE STRIDED_SLICE TILE"
-_FOLDING = frozenset(_FOLDING_OPS.split())
-_FOLDED_PRODUCTS = 8  # of REDUCE_PROD, when there are no more
-
-# Inputs that decide the shape of the result: if one is not known beforehand, the result gets memory at run time.
-_SHAPE_INPUTS: dict[tuple[int, ...], str] = {
-    (0,): "CONV_3D_TRANSPOSE FILL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM SPLIT TRANSPOSE_CONV",
-    (1,): "ARG_MAX ARG_MIN BROADCAST_TO DILATE EXPAND_DIMS MEAN MIRROR_PAD ONE_HOT PAD PADV2 REDUCE_ALL REDUCE_ANY"
-    " REDUCE_MAX REDUCE_MIN REDUCE_PROD RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR RFFT2D SPARSE_TO_DENSE SUM TILE"
-    " TOPK_V2 TRANSPOSE",
-    (2,): "NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 SCATTER_ND",
-    (1, 2): "BATCH_TO_SPACE_ND SLICE SPACE_TO_BATCH_ND SPLIT_V UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN"
-    " UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM",
-    (1, 2, 3): "STRIDED_SLICE",
-    (0, 1, 2): "RANGE",
-}
-_SHAPED_BY = {code: positions for positions, codes in _SHAPE_INPUTS.items() for code in codes.split()}
-_ALWAYS_DYNAMIC = frozenset({"EMBEDDING_LOOKUP_SPARSE", "MULTINOMIAL", "SEGMENT_SUM", "SKIP_GRAM", "UNIQUE", "WHERE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +88,7 @@ def lifetimes(
 ) -> Lifetimes:
     """The blocks that TFLite plans for ``nodes``, which run in that order."""
     nodes = _with_borders(subgraph, nodes)
-    places = _places(subgraph, nodes)
+    places = _prepared(subgraph, nodes, release)
     lent = _lent(graph, subgraph)
     blocks = {b.tensor: b for b in _tensor_blocks(subgraph, nodes, places) if b.tensor not in lent}
     blocks |= {b.tensor: b for b in _sized_by_options(graph, subgraph, nodes, blocks)}
@@ -138,9 +119,9 @@ def owners(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> Mapping[int, in
 def sure_bytes(subgraph: Subgraph) -> Mapping[int, int]:
     """What each computed tensor takes of the arena while it lives and is no delegate's, whoever runs the ops: a lower
     bound, for a result that may be written over an input counts nothing."""
-    may_share = {op.outputs[0] for op in subgraph.ops if op.code in (*_IN_PLACE, *_FOLDING, *_SHAPES) and op.outputs}
+    may_share = {op.outputs[0] for op in subgraph.ops if op.code in (*_IN_PLACE, *FOLDING, *SHAPES) and op.outputs}
     constant = {t.id for t in subgraph.tensors if t.is_constant}
-    may_be_on_heap = {t for op in subgraph.ops if _is_dynamic(op, constant) for t in op.outputs}
+    may_be_on_heap = {t for op in subgraph.ops if is_dynamic(subgraph, op, constant) for t in op.outputs}
     fixed = {t for i in subgraph.folded for t in subgraph.ops[i].outputs} | may_share | may_be_on_heap
     return {
         t.id: t.nbytes
@@ -181,17 +162,6 @@ def _with_borders(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> tuple[Ex
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """``fixed`` tensors are known before the first run and not in an arena; ``persistent`` ones have their own.
-    ``unsized`` are the results of ``dynamic`` ops."""
-
-    fixed: frozenset[int]
-    persistent: frozenset[int]
-    unsized: frozenset[int]
-    dynamic: tuple[int, ...]
-
-
 # What control flow runs reads the caller's tensors in place of its own inputs.
 _LENDING = ("IF", "STABLEHLO_CASE", "STABLEHLO_COMPOSITE", "WHILE")
 
@@ -211,39 +181,12 @@ def _callers(graph: Graph, subgraph: Subgraph) -> Iterator[Op]:
     return (op for s in graph.subgraphs for op in s.ops if subgraph.index in op.callees)
 
 
-def _places(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> _Places:
-    constant = {t.id for t in subgraph.tensors if t.is_constant}
-    fixed = set(constant)
-    persistent = {t.id for t in subgraph.tensors if t.is_variable}
-    unsized: set[int] = set()
-    dynamic = []
-    for node in nodes:
-        built_in = node.op is not None
-        for op in (subgraph.ops[m] for m in node.members):
-            inputs = [t for t in op.inputs if t >= 0]
-            if built_in and op.options.get("kernel_type") == "BASIC":  # an LSTM whose state comes in and goes out
-                persistent.update((*inputs[1:2], *inputs[4:5]))
-            unpacks = op.code in ("DEQUANTIZE", "DENSIFY") and constant.issuperset(inputs)
-            folds = op.code in _SHAPES or (_folds(subgraph, op) and fixed.issuperset(inputs))
-            if op.code == "VAR_HANDLE" or (built_in and unpacks):
-                persistent.update(op.outputs)
-            elif built_in and _is_dynamic(op, fixed):
-                unsized.update(op.outputs)
-                dynamic.append(op.index)
-            elif built_in and folds:
-                fixed.update(op.outputs)
-    return _Places(frozenset(fixed), frozenset(persistent), frozenset(unsized), tuple(dynamic))
-
-
-def _folds(subgraph: Subgraph, op: Op) -> bool:
-    if op.code == "REDUCE_PROD":
-        return all(subgraph.tensors[t].elements <= _FOLDED_PRODUCTS for t in op.outputs)
-    return op.code in _FOLDING
-
-
-def _is_dynamic(op: Op, fixed: set[int]) -> bool:
-    positions = _SHAPED_BY.get(op.code, ())
-    return op.code in _ALWAYS_DYNAMIC or any(p < len(op.inputs) and op.inputs[p] not in fixed for p in positions)
+def _prepared(subgraph: Subgraph, nodes: Sequence[ExecutedNode], release: Release) -> Prepared:
+    """Before LiteRT the built-in kernels prepared the ops that XNNPACK took afterwards, and its results stay where they
+    had put theirs: an unpacked weight in the persistent arena."""
+    first = {XNNPACK} if release < LITERT_2_1 else {}
+    built_in = ((node, node.op is not None or node.delegate in first) for node in nodes)
+    return prepared(subgraph, ((subgraph.ops[m], by_kernel) for node, by_kernel in built_in for m in node.members))
 
 
 def _references(subgraph: Subgraph) -> Counter[int]:
@@ -261,10 +204,7 @@ def _sharing(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> Mapping[int, 
     def shares(result: Tensor, tensor: Tensor, changes: bool) -> bool:
         if tensor.is_constant or tensor.is_variable or tensor.dtype in _ON_HEAP or tensor.id in inputs:
             return False
-        if not changes:
-            return True
-        alone = references[tensor.id] <= 1 and references[owner.get(tensor.id, tensor.id)] <= 1
-        return alone and tensor.nbytes == result.nbytes > _SCALAR_BYTES
+        return not changes or (references[tensor.id] <= 1 and tensor.nbytes == result.nbytes > _SCALAR_BYTES)
 
     for node in nodes:
         if node.op is None:
@@ -276,11 +216,13 @@ def _sharing(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> Mapping[int, 
         result = subgraph.tensors[op.outputs[0]]
         shared = (t for t in op.inputs[:count] if t >= 0 and shares(result, subgraph.tensors[t], changes))
         if (first := next(shared, None)) is not None:
-            owner[result.id] = owner.get(first, first)
+            root = owner.get(first, first)
+            if not changes or references[root] <= 1:  # if not, the next input is not tried
+                owner[result.id] = root
     return owner
 
 
-def _tensor_blocks(subgraph: Subgraph, nodes: Sequence[ExecutedNode], places: _Places) -> Iterator[Block]:
+def _tensor_blocks(subgraph: Subgraph, nodes: Sequence[ExecutedNode], places: Prepared) -> Iterator[Block]:
     """A block for every tensor that the planner meets: variables and inputs, then what each node writes."""
     owner = _sharing(subgraph, nodes)
     references = _references(subgraph)
