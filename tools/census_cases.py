@@ -29,7 +29,8 @@ _FACTORS = tuple(2.0**k * nudge for k in _POWERS for nudge in (1, 1 - 2.0**-20, 
 
 @dataclass(frozen=True)
 class Operand:
-    """One tensor of a case. ``source`` is how it comes about, in the words of the census; ``-`` leaves it out.
+    """One tensor of a case. ``source`` is how it comes about, in the words of the census; ``-`` leaves it out, and
+    ``shared`` is what is unpacked and read by another op too.
 
     ``value`` is what a constant holds; zeros and ones in turn if None.
     """
@@ -58,10 +59,16 @@ class Operand:
             return g.constant(self.array(), self.dtype, self.quant)
         if self.source == "sparse":
             return g.sparse_constant(self.array(), self.dtype, self.quant)
+        tensor = self._unpacked(g)
+        if self.source == "shared":
+            g.outputs(g.apply("ABS", [tensor], self.shape, self.dtype, self.quant))
+        return tensor
+
+    def _unpacked(self, g: Subgraph) -> int:
         if self.dtype == "float16":
             return g.apply("DENSIFY", [g.sparse_constant(self.array())], self.shape, "float16")
         if self.dtype == "float32":
-            half = g.constant(self.array(), "float16")
+            half = g.constant(self.array().astype(np.float16))
             return g.apply("DEQUANTIZE", [half], self.shape)
         return g.apply(
             "DENSIFY", [g.sparse_constant(self.array(), self.dtype, self.quant)], self.shape, self.dtype, self.quant
@@ -70,7 +77,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Case:
-    """One model: the op looked at is the last of its main subgraph."""
+    """One model: the op looked at is the last of its main subgraph, the first is one that XNNPACK always takes."""
 
     op: str
     inputs: tuple[Operand, ...]
@@ -85,6 +92,7 @@ class Case:
         """The model; ``with_reader`` adds an op that needs the first output to be constant."""
         model = Model()
         g = model.subgraph()
+        g.outputs(g.apply("ABS", [g.input((1, 2))], (1, 2)))
         inputs = [operand.add_to(g) for operand in self.inputs]
         for tensor, operand in zip(inputs, self.inputs, strict=True):
             if operand.quant is not None and operand.quant.block_size:
@@ -120,20 +128,22 @@ class Case:
 
 def _reader(g: Subgraph, weights: Operand, tensor: int) -> int:
     """An op that XNNPACK takes only if ``tensor`` counts as constant for it."""
-    shape = weights.shape
-    if weights.dtype == "float16":
-        tensor = g.apply("DEQUANTIZE", [tensor], shape)
-    if weights.dtype in ("float32", "float16"):
-        return g.apply("PRELU", [g.input(shape), tensor], shape)
-    if weights.dtype != "int8" or len(shape) not in (2, 4):
+    shape, dtype = weights.shape, weights.dtype
+    if dtype == "float16":
+        tensor, dtype = g.apply("DEQUANTIZE", [tensor], shape), "float32"
+    if dtype not in ("float32", "int8") or (dtype == "int8" and len(shape) not in (2, 4)):
         raise ValueError("no op is known that reads such weights")
-    quant = per_tensor(SCALE)
-    x = g.input((1, *shape[1:]), "int8", quant)
-    bias = g.constant(np.zeros(shape[0], np.int32), quant=per_tensor(SCALE * SCALE))
+    if len(shape) not in (2, 4):
+        return g.apply("PRELU", [g.input(shape), tensor], shape)
+    quant, product = (per_tensor(SCALE), per_tensor(SCALE * SCALE)) if dtype == "int8" else (None, None)
+    x = g.input((1, *shape[1:]), dtype, quant)
+    bias = g.constant(np.zeros(shape[0], np.int32 if quant else np.float16), quant=product)
+    if not quant:  # some want it to be stored like the weights
+        bias = g.apply("DEQUANTIZE", [bias], shape[:1])
     if len(shape) == 2:
-        return g.apply("FULLY_CONNECTED", [x, tensor, bias], (1, shape[0]), "int8", quant)
+        return g.apply("FULLY_CONNECTED", [x, tensor, bias], (1, shape[0]), dtype, quant)
     steps = {"padding": "VALID", "stride_w": 1, "stride_h": 1}
-    return g.apply("CONV_2D", [x, tensor, bias], (1, 1, 1, shape[0]), "int8", quant, **steps)
+    return g.apply("CONV_2D", [x, tensor, bias], (1, 1, 1, shape[0]), dtype, quant, **steps)
 
 
 def _block_scales(g: Subgraph, tensor: int, operand: Operand) -> None:
@@ -204,7 +214,7 @@ def _together(case: Case) -> Iterator[Case]:
         for factor in (1.0, 0.01, 0.37, 2.9, 41.0):
             yield activations(f"all off centre and * {factor}", 3, factor)
             yield activations(f"all * {factor}", 0, factor)
-    for source in ("unpacked", "sparse"):
+    for source in ("unpacked", "sparse", "shared"):
         inputs = tuple(replace(o, source=source) if _can_unpack(o) else o for o in case.inputs)
         yield replace(case, inputs=inputs, label=f"{case.label}; all constants {source}")
 
@@ -242,7 +252,7 @@ def _sources(case: Case, i: int) -> Iterator[Case]:
         return
     usable = ["fed", "const", "variable"] + ["-"] * (i >= 2)  # what comes first is never optional
     if operand.shape and operand.dtype in ("float32", "float16", "int8"):
-        usable += ["unpacked"] + ["sparse"] * (i == 1 or case.op == "DENSIFY")
+        usable += ["unpacked"] + ["sparse"] * (i == 1 or case.op == "DENSIFY") + ["shared"] * (i == 1)
     yield from (case.with_input(i, source, source=source) for source in usable if source != operand.source)
 
 

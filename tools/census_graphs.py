@@ -10,7 +10,7 @@ import numpy as np
 
 from census_cases import attributes
 from census_ops import CUSTOM
-from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.build import Model, per_tensor
 from edgedeploy_partitioner.model.schema import names
 
 _NEWEST_VERSION = 20
@@ -26,19 +26,25 @@ def rule_models() -> dict[str, bytes]:
         "handles_follow_users": _variable(),
         "skips_decompositions": _composite(),
         "unpacks_with_all_readers": _shared_weights(),
+        "dynamic_turns_off": _dynamic(),
+        "needs_floats": _without_floats(),
     }
 
 
 def _claimed(answer: Answer, subgraph: int = 0) -> set[int]:
-    return {i for n in answer["subgraphs"][subgraph]["nodes"] for i in n["members"] or ()}
+    """Nothing in a model that the runtime does not load."""
+    subgraphs = answer.get("subgraphs", {subgraph: {"nodes": ()}})
+    return {i for n in subgraphs[subgraph]["nodes"] for i in n["members"] or ()}
 
 
 RULES: Mapping[str, Callable[[Answer], bool]] = {
     "xnnpack_default": lambda answer: _claimed(answer) == {0},
     "all_subgraphs": lambda answer: _claimed(answer, 1) == {0},
     "handles_follow_users": lambda answer: _claimed(answer) == {0, 1},
-    "skips_decompositions": lambda answer: not _claimed(answer, 1),
+    "skips_decompositions": lambda answer: "subgraphs" in answer and not _claimed(answer, 1),
     "unpacks_with_all_readers": lambda answer: _claimed(answer) == {1},
+    "dynamic_turns_off": lambda answer: not _claimed(answer),
+    "needs_floats": lambda answer: not _claimed(answer),
 }
 """By rule of the runtime's profile: whether the answer to its model shows that it holds."""
 
@@ -91,6 +97,26 @@ def _shared_weights() -> bytes:
     b = g.constant(np.zeros(6, np.float32))
     conv = g.apply("CONV_2D", [g.input(_SHAPE), w, b], _SHAPE, padding="SAME", stride_w=1, stride_h=1)
     g.outputs(conv, g.apply("REVERSE_V2", [w, g.constant(np.zeros(1, np.int32))], shape))
+    return model.build()
+
+
+def _dynamic() -> bytes:
+    """A shape that the run decides, and an op beside it."""
+    model = Model()
+    g = model.subgraph()
+    shaped = g.apply("RESHAPE", [g.input((4,)), g.input((2,), "int32")], (2, 2))
+    g.outputs(shaped, g.apply("ABS", [g.input(_SHAPE)], _SHAPE))
+    return model.build()
+
+
+def _without_floats() -> bytes:
+    """Ops on integers that XNNPACK may take beside others."""
+    model = Model()
+    g = model.subgraph()
+    quant = per_tensor(1 / 64)
+    order = g.constant(np.array([0, 2, 1, 3], np.int32))
+    x = g.apply("TRANSPOSE", [g.input(_SHAPE, "int8", quant), order], _SHAPE, "int8", quant)
+    g.outputs(g.apply("ADD", [x, g.input(_SHAPE, "int8", quant)], _SHAPE, "int8", quant))
     return model.build()
 
 

@@ -16,12 +16,12 @@ from edgedeploy_partitioner.runtime.census import fits, inside
 from edgedeploy_partitioner.runtime.census_key import Feature, Key
 from edgedeploy_profiles.schema import Allowed, CensusRow
 
-Claim = Literal["unpacks", "takes", "fails"]
+Claim = Literal["unpacks", "takes", "fails", "undoes"]
 Verdict = Claim | Literal["leaves"]
 Features = Mapping[str, Feature]
 Box = dict[str, Allowed]
 _GENERAL = ("out.rank", "out.empty", "in1.empty", "in0.empty", "inputs", "outputs", "in1.rank", "in0.rank", "scale_min")
-_ORDER: tuple[Claim, ...] = ("unpacks", "takes", "fails")
+_ORDER: tuple[Claim, ...] = ("unpacks", "takes", "fails", "undoes")
 
 
 class Observation(NamedTuple):
@@ -60,7 +60,7 @@ def _boxes(seen: Sequence[Observation]) -> Iterator[tuple[Claim, Box]]:
     rest = list(seen)
     for verdict in _ORDER:
         wanted = [s.key.features for s in rest if s.verdict == verdict]
-        others = [s.key.features for s in (seen if verdict == "fails" else rest) if s.verdict != verdict]
+        others = [s.key.features for s in (seen if verdict in ("fails", "undoes") else rest) if s.verdict != verdict]
         for box in _cover(wanted, others):
             yield verdict, box
         rest = [s for s in rest if s.verdict != verdict]

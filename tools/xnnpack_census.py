@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Take the census of the XNNPACK inside a TFLite runtime: which ops it claims, and in which circumstances.
 
-    python tools/xnnpack_census.py here --out FILE       for the runtime of this Python on this machine
+    python tools/xnnpack_census.py here --out FILE [--python P]    for the runtime of this Python, or of P
 
-or in three steps, the middle one on the machine in question, which needs only the agent and the runtime:
+or, for another machine, in three steps, the middle one there, which needs only the agent and the runtime:
 
     python tools/xnnpack_census.py models models.jsonl
     python -m edgedeploy_agent.inspector --batch 200 < models.jsonl > answers.jsonl
@@ -11,7 +11,7 @@ or in three steps, the middle one on the machine in question, which needs only t
 
 For an existing table only the kernels, with or without XNNPACK, can be taken anew:
 
-    python tools/xnnpack_census.py kernels --out FILE
+    python tools/xnnpack_census.py kernels --out FILE [--python P]
 
 The table generalises what was seen (see ``census_learn.py``) and is written only if it gives back every observation.
 """
@@ -31,7 +31,6 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +38,10 @@ from census_cases import Case, variations
 from census_graphs import RULES, kernel_models, rule_models
 from census_learn import Observation, Verdict, conflicts, learn, toml_list, toml_rows
 from census_ops import UNPACKING, base_cases, grid_cases
-from edgedeploy_agent import inspector
+from edgedeploy_agent import inspector, trial
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.read import read_bytes
-from edgedeploy_partitioner.runtime.census_key import Key, key_of
+from edgedeploy_partitioner.runtime.census_key import Key, is_shared, key_of
 
 _PER_KEY = 2  # models with the same key, to see whether they are treated alike
 _PAIRS = 100  # random pairs of variations of the first base case of an op and types
@@ -108,8 +107,10 @@ def _cases(rng: random.Random) -> Iterator[Case]:
 def _key(model: bytes) -> Key:
     """The key of the last op; what the ops before it make of constants counts as constant."""
     graph = read_bytes(model)
-    *before, op = graph.subgraphs[0].ops
-    return key_of(graph, op, {t for earlier in before if earlier.code in UNPACKING for t in earlier.outputs})
+    main = graph.subgraphs[0]
+    *before, op = main.ops
+    unpacked = (t for earlier in before if earlier.code in UNPACKING for t in earlier.outputs)
+    return key_of(graph, op, {t: is_shared(main, t, range(len(main.ops))) for t in unpacked})
 
 
 def observations(asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Observation]:
@@ -119,6 +120,8 @@ def observations(asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -
         if request["about"] == "reader":
             if last is not None and _last_is_claimed(answer):
                 last = last._replace(verdict="unpacks")
+            elif last is not None and last.verdict == "fails" and answer.get("refusal") == "":
+                last = None  # it fails alone, and the reader kept XNNPACK from it: nothing is said of other readers
             continue
         if last is not None:
             yield last
@@ -127,18 +130,34 @@ def observations(asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -
 
 
 def _last_is_claimed(answer: Mapping[str, Any]) -> bool:
-    nodes = answer["subgraphs"][0]["nodes"] if "subgraphs" in answer else []
-    claimed = {i for n in nodes for i in n["members"] or ()}
-    left = {n["op"] for n in nodes if n["members"] is None}
-    return bool(claimed) and max(claimed) > max(left, default=-1)
+    left = {n["op"] for n in _nodes(answer) if n["members"] is None}
+    return max(_claimed(answer), default=-1) > max(left, default=-1)
+
+
+def _claimed(answer: Mapping[str, Any]) -> set[int]:
+    return {i for n in _nodes(answer) for i in n["members"] or ()}
+
+
+def _is_dynamic(answer: Mapping[str, Any]) -> bool:
+    """Whether an op gives its result a size only as it runs: some runtimes then leave XNNPACK out."""
+    tensors = answer["subgraphs"][0]["tensors"]
+    return any(tensors[t]["allocation"] == "dynamic" for n in _nodes(answer) for t in n["outputs"] if t >= 0)
+
+
+def _nodes(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return answer["subgraphs"][0]["nodes"] if "subgraphs" in answer else []
 
 
 def _verdict(answer: Mapping[str, Any]) -> Verdict | None:
-    """None if nothing can be said: the model is bad, and the runtime refuses it with XNNPACK or without."""
+    """None if nothing can be said: the model is bad, and the runtime refuses it with XNNPACK or without, or it kept
+    XNNPACK from looking at it."""
     without = answer.get("without_xnnpack", {})
     failed: Verdict | None = "fails" if without.get("subgraphs") and not without["refusal"] else None
     if "subgraphs" not in answer:  # an abort is how a heap that was damaged shows, by chance: no proof of anything
-        return None if answer.get("signal") == "SIGABRT" else failed
+        died_running = "subgraphs" in answer.get("not_run", {}) and not _last_is_claimed(answer["not_run"])
+        return None if died_running or answer.get("signal") == "SIGABRT" else failed
+    if not _claimed(answer):  # not even the op that it always takes
+        return failed if answer["refusal"] else None if _is_dynamic(answer) else "undoes"
     if not _last_is_claimed(answer):
         return "leaves"
     return failed if answer["refusal"] else "takes"
@@ -225,15 +244,29 @@ def _toml(
     return "\n".join(lines)
 
 
-def answers(requests: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Ask the inspector in a process of low priority."""
+def answers(requests: Iterable[Mapping[str, Any]], python: str = sys.executable) -> list[dict[str, Any]]:
+    """Ask the inspector about the runtime of ``python``."""
+    asked = "".join(json.dumps(r) + "\n" for r in requests)
+    return [json.loads(line) for line in _run(python, "-m", inspector.__name__, "--batch", "200", stdin=asked)]
+
+
+def _run(python: str, *arguments: str, stdin: str = "") -> list[str]:
+    """The lines that it prints. It has the agent, and low priority."""
     done = subprocess.run(
-        ["nice", "-n", "10", sys.executable, "-m", inspector.__name__, "--batch", "200"],
-        input="".join(json.dumps(r) + "\n" for r in requests),
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        ["nice", "-n", "10", python, *arguments],
+        input=stdin,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(Path(inspector.__file__).parents[1])},
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True,
     )  # fmt: skip
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return done.stdout.splitlines()
+
+
+def _runtime_of(python: str) -> tuple[str, str]:
+    """Name and version of its runtime."""
+    _, name, version = _run(
+        python, "-c", f"from {trial.__name__} import stock_runtime; print(*stock_runtime(), sep='\\n')"
+    )
+    return name, version
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -251,6 +284,8 @@ def main() -> None:
         of.add_argument(option, required=True)
     for verb in (here, kernels, of):
         verb.add_argument("--out", type=Path, required=True)
+    for verb in (here, kernels):
+        verb.add_argument("--python", default=sys.executable, help="one with another runtime")
     args = parser.parse_args()
     if args.verb == "models":
         args.models.write_text("".join(json.dumps(r) + "\n" for r in models()))
@@ -259,12 +294,13 @@ def main() -> None:
         _write(args.out, table(asked, args.name, args.version, args.taken_on))
     elif args.verb == "kernels":
         asked_here = list(kernel_requests())
-        _write(args.out, with_kernels(args.out.read_text(), zip(asked_here, answers(asked_here), strict=True)))
+        _write(
+            args.out, with_kernels(args.out.read_text(), zip(asked_here, answers(asked_here, args.python), strict=True))
+        )
     else:
         asked_here = list(models())
-        name, machine = "ai-edge-litert", f"{platform.machine()} Linux"
-        asked = list(zip(asked_here, answers(asked_here), strict=True))
-        _write(args.out, table(asked, name, metadata.version(name), machine))
+        asked = list(zip(asked_here, answers(asked_here, args.python), strict=True))
+        _write(args.out, table(asked, *_runtime_of(args.python), f"{platform.machine()} Linux"))
 
 
 if __name__ == "__main__":

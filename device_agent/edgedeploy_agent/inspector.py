@@ -12,7 +12,8 @@ model that crashes or hangs the runtime is an answer, not an accident.
     {"subgraphs": [{"subgraph": 0, "nodes": [...], "tensors": [...]}], "refusal": ""} or {"signal": "SIGSEGV"}
 
 Without "subgraphs" the model did not load, and "refusal" says why. With "compare": true what the runtime refuses, or
-dies of, is tried once more without XNNPACK, and the answer to that is added as "without_xnnpack".
+dies of, is tried once more without XNNPACK, and the answer to that is added as "without_xnnpack"; what it dies of is
+also tried without "run", and added as "not_run".
 """
 
 from __future__ import annotations
@@ -325,7 +326,9 @@ def _answers(requests: list[dict[str, Any]], batch: int) -> Iterator[dict[str, A
             if "signal" in answer and answered:
                 break
             if "signal" in answer and requests[0].get("compare"):
-                [answer["without_xnnpack"]] = _in_child([{**requests[0], "xnnpack": False, "compare": False}])
+                alone = {**requests[0], "compare": False}
+                [answer["without_xnnpack"]] = _in_child([{**alone, "xnnpack": False}])
+                [answer["not_run"]] = _in_child([{**alone, "run": False}])
             yield answer
             answered += 1
         del requests[:answered]

@@ -233,8 +233,9 @@ Allowed = tuple[bool | int | str, ...] | dict[Literal["min", "max"], float]
 class CensusRow(Value, frozen=True):
     """What XNNPACK does with one op in some circumstances, generalised from single-op models it was shown.
 
-    ``takes``: claims and runs; ``fails``: claims, then refuses to prepare or run, and the model with it;
-    ``unpacks``: turns a constant into a constant by itself. Where no row fits, it does not claim the op.
+    ``takes``: claims and runs; ``fails``: claims, then refuses to prepare or run, and the model with it; ``undoes``:
+    the same, but the runtime goes on without any delegate, undoing all claims; ``unpacks``: turns a constant into a
+    constant by itself. Where no row fits, it does not claim the op.
 
     ``types``: element types of operands, ``float32 int8 -> float32`` with repetitions written once and ``-`` for an
     absent one; empty for any. ``when``: by feature of the op either the values or ``{min, max}`` that were seen;
@@ -242,7 +243,7 @@ class CensusRow(Value, frozen=True):
     """
 
     op: str
-    verdict: Literal["takes", "fails", "unpacks"]
+    verdict: Literal["takes", "fails", "undoes", "unpacks"]
     types: tuple[str, ...] = ()
     when: dict[str, Allowed] = {}
 
@@ -271,9 +272,19 @@ class Runtime(Value, frozen=True, dict=True):
     """``all_subgraphs``: XNNPACK looks at branches, bodies and conditions like at the main subgraph.
     ``skips_decompositions``: not at the subgraph that a composite stands for. ``unpacks_with_all_readers``: it claims
     what ``unpacks`` only with every op that reads it. ``handles_follow_users``: it claims the handle of a variable
-    with an op that uses it."""
+    with an op that uses it. ``dynamic_turns_off``: it looks at no subgraph from the first on in which an op gives its
+    result a size only at run time. ``needs_floats``: nor at any of a model without a float32 tensor."""
     baseline_bytes: Quantity | None = None
     """Resident memory of a Python process that holds the runtime and no model, after it ran one of a single op."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.version}"
+
+    @cached_property
+    def may_undo(self) -> bool:
+        """There are ops for which the runtime undoes the claims of all delegates."""
+        return any(row.verdict == "undoes" for row in self.census)
 
     @cached_property
     def rows_of(self) -> Mapping[str, tuple[tuple[int, CensusRow], ...]]:

@@ -9,14 +9,15 @@ shape is propagated.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from edgedeploy_partitioner.model.graph import Graph, Op, Subgraph
-from edgedeploy_partitioner.runtime.census_key import Feature, Key, key_of
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph
+from edgedeploy_partitioner.runtime.census_key import Feature, Key, is_shared, key_of
+from edgedeploy_partitioner.runtime.prepared import prepared
 from edgedeploy_profiles.schema import Allowed, CensusRow, Runtime
 
-Verdict = Literal["takes", "leaves", "fails"]
+Verdict = Literal["takes", "leaves", "fails", "undoes"]
 
 
 class Found(NamedTuple):
@@ -35,13 +36,13 @@ def kernel_of(graph: Graph, op: Op, runtime: Runtime) -> Found:
     """What XNNPACK does with ``op`` when it may take any op of its subgraph.
 
     ``takes``: claims and runs it; ``leaves``: the runtime's builtin kernel runs it; ``fails``: it claims the op and
-    the model then does not load.
+    the model then does not load; ``undoes``: the same, but the runtime goes on without any delegate.
     """
     return _look_up(_key(graph, op, range(len(graph.subgraphs[op.subgraph].ops)), runtime), runtime)
 
 
-Taken = dict[tuple[int, int, frozenset[int]], bool]
-"""(subgraph, op, operands that are unpacked) -> does XNNPACK claim it?"""
+Taken = dict[tuple[int, int, frozenset[tuple[int, bool]]], Verdict]
+"""(subgraph, op, operands that are unpacked) -> what XNNPACK does with it."""
 
 
 def xnnpack_claims(
@@ -53,20 +54,73 @@ def xnnpack_claims(
     same graph and runtime.
     """
     known = {} if known is None else known
-
-    def takes(op: Op) -> bool:
-        unpacked = _unpacked(graph, op, left, runtime)
-        key = subgraph, op.index, unpacked
-        if key not in known:
-            known[key] = _look_up(key_of(graph, op, unpacked), runtime).verdict != "leaves"
-        return known[key]
-
-    if not _looks_at(graph, subgraph, runtime):
+    if not _looks_at(graph, subgraph, runtime) or stopper(graph, subgraph, available, runtime, known):
         return frozenset()
+    return _claims(graph, subgraph, available, runtime, known)
+
+
+def stopper(
+    graph: Graph, subgraph: int, available: Collection[int], runtime: Runtime, known: Taken | None = None
+) -> tuple[Op, Literal["dynamic", "undoes"]] | None:
+    """The op for which XNNPACK claims nothing at all in ``subgraph``, and why: the op gives its result a size only at
+    run time, or XNNPACK fails on it and the runtime ``undoes`` the claims of all delegates.
+
+    Of other subgraphs every op counts as available.
+    """
+    known = {} if known is None else known
+    for within in graph.subgraphs:
+        if not _looks_at(graph, within.index, runtime):
+            continue
+        left = available if within.index == subgraph else range(len(within.ops))
+        if runtime.graph_rules.get("dynamic_turns_off"):
+            # There it stops. It keeps what it claimed in the subgraphs before.
+            for op in _sized_at_run_time(graph, within, left):
+                return (op, "dynamic") if within.index <= subgraph else None
+        for i in sorted(_claims(graph, within.index, left, runtime, known)) if runtime.may_undo else ():
+            if _verdict(graph, within.ops[i], left, runtime, known) == "undoes":
+                return within.ops[i], "undoes"
+    return None
+
+
+def _sized_at_run_time(
+    graph: Graph, subgraph: Subgraph, available: Collection[int], callers: tuple[int, ...] = ()
+) -> Iterator[Op]:
+    """Ops of ``available`` whose result is a text or has no size before it is there, as that of a branch may be."""
+
+    here = (*callers, subgraph.index)  # a file may have subgraphs that call each other without end
+
+    def calls_such(op: Op) -> bool:
+        called = (s for s in graph.subgraphs if s.index in op.callees and s.index not in here)
+        return any(True for s in called for _ in _sized_at_run_time(graph, s, range(len(s.ops)), here))
+
+    dynamic = prepared(subgraph, ((op, op.index in available) for op in subgraph.ops)).dynamic
+    strings = {t.id for t in subgraph.tensors if t.dtype is DType.STRING}
+    for op in subgraph.ops:
+        if op.index in available and (op.index in dynamic or not strings.isdisjoint(op.outputs) or calls_such(op)):
+            yield op
+
+
+def _verdict(graph: Graph, op: Op, available: Collection[int], runtime: Runtime, known: Taken) -> Verdict:
+    unpacked = _unpacked(graph, op, available, runtime)
+    key = op.subgraph, op.index, frozenset(unpacked.items())
+    if key not in known:
+        known[key] = _look_up(key_of(graph, op, unpacked), runtime).verdict
+    return known[key]
+
+
+def _claims(graph: Graph, subgraph: int, available: Collection[int], runtime: Runtime, known: Taken) -> frozenset[int]:
+    """What it claims as it looks at the ops one by one."""
     within, left = graph.subgraphs[subgraph], frozenset(available)
     ops = [op for op in within.ops if op.index in left]
     unpackers = {op.index for op in ops if _unpacks(graph, op, left, runtime)}
-    taken = {op.index for op in ops if op.index not in unpackers and takes(op)}
+    elsewhere = {t for op in within.ops if op.code == "VAR_HANDLE" and op.index not in left for t in op.outputs}
+    taken = {
+        op.index
+        for op in ops
+        if op.index not in unpackers
+        and elsewhere.isdisjoint(op.inputs)
+        and _verdict(graph, op, left, runtime, known) != "leaves"
+    }
     if runtime.graph_rules.get("handles_follow_users"):
         taken |= {op.index for op in ops if op.code == "VAR_HANDLE" and taken & _readers(within, op)}
     if runtime.graph_rules.get("unpacks_with_all_readers"):
@@ -75,11 +129,17 @@ def xnnpack_claims(
 
 
 def _looks_at(graph: Graph, subgraph: int, runtime: Runtime) -> bool:
+    if runtime.graph_rules.get("needs_floats") and not _has_floats(graph):
+        return False
     if runtime.graph_rules.get("skips_decompositions"):
         composites = (op for s in graph.subgraphs for op in s.ops if op.code == "STABLEHLO_COMPOSITE")
         if any(subgraph in op.callees for op in composites):
             return False
     return subgraph == 0 or runtime.graph_rules.get("all_subgraphs", False)
+
+
+def _has_floats(graph: Graph) -> bool:
+    return any(t.dtype is DType.FLOAT32 for s in graph.subgraphs for t in s.tensors)
 
 
 def _readers(subgraph: Subgraph, op: Op) -> set[int]:
@@ -90,15 +150,15 @@ def _key(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> 
     return key_of(graph, op, _unpacked(graph, op, available, runtime))
 
 
-def _unpacked(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> frozenset[int]:
-    """Operands of ``op`` that XNNPACK makes constant itself: directly or through a chain."""
+def _unpacked(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> Mapping[int, bool]:
+    """Operands of ``op`` that XNNPACK makes constant itself, directly or through a chain, as ``key_of`` wants them."""
     subgraph = graph.subgraphs[op.subgraph]
     producers = {t: subgraph.producer.get(t, -1) for t in op.inputs}
-    return frozenset(
-        t
+    return {
+        t: is_shared(subgraph, t, available)
         for t, p in producers.items()
         if p in available and p != op.index and _unpacks(graph, subgraph.ops[p], available, runtime)
-    )
+    }
 
 
 def _unpacks(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from edgedeploy_partitioner.model.graph import DType, Graph, Op, Quantization, Tensor
+from edgedeploy_partitioner.model.graph import DType, Graph, Op, Quantization, Subgraph, Tensor
 
 Feature = bool | int | float | str
 
@@ -36,17 +36,30 @@ class Key(NamedTuple):
     features: Mapping[str, Feature]
 
 
-def key_of(graph: Graph, op: Op, unpacked: Collection[int] = ()) -> Key:
-    """The key of ``op``. ``unpacked`` are tensors of its subgraph that XNNPACK makes constant itself."""
-    view = _View(graph, op, unpacked)
+def key_of(graph: Graph, op: Op, unpacked: Mapping[int, bool] | None = None) -> Key:
+    """The key of ``op``. ``unpacked`` are tensors of its subgraph that XNNPACK makes constant itself, each with whether
+    it is also read otherwise than as weights or bias, or by somebody else."""
+    view = _View(graph, op, unpacked or {})
     with np.errstate(all="ignore"):  # absurd scales give infinite ratios, which is what they are
         return Key(_name(op), _types(view), dict(_features(view)))
+
+
+def is_shared(subgraph: Subgraph, tensor: int, available: Collection[int]) -> bool:
+    """Whether not only ops in ``available`` read ``tensor``, and only as weights or bias."""
+    readers = subgraph.consumers.get(tensor, ())
+    return tensor in subgraph.outputs or not all(
+        r in available and _reads_as_weights(subgraph.ops[r], tensor) for r in readers
+    )
+
+
+def _reads_as_weights(op: Op, tensor: int) -> bool:
+    return op.code in _WEIGHTED and tensor not in op.inputs[_WEIGHTED[op.code][0] :][:1]
 
 
 class _View:
     """One op with its tensors at hand."""
 
-    def __init__(self, graph: Graph, op: Op, unpacked: Collection[int]) -> None:
+    def __init__(self, graph: Graph, op: Op, unpacked: Mapping[int, bool]) -> None:
         tensors = graph.subgraphs[op.subgraph].tensors
         self.graph, self.op, self.unpacked = graph, op, unpacked
         self.inputs = [tensors[t] if t >= 0 else None for t in op.inputs]
@@ -220,7 +233,8 @@ def _depthwise(view: _View) -> Iterator[tuple[str, Feature]]:
 def _bias(view: _View, w: Tensor | None, bias: Tensor | None) -> Iterator[tuple[str, Feature]]:
     if w is not None and bias is not None:
         unpacked = w.id in view.unpacked, bias.id in view.unpacked
-        yield "unpacked", {(True, True): "both", (True, False): "weights", (False, True): "bias"}.get(unpacked, "none")
+        which = {(True, True): "both", (True, False): "weights", (False, True): "bias"}.get(unpacked, "none")
+        yield "unpacked", which + "_shared" * any(view.unpacked.get(t.id) for t in (w, bias))
     if w is not None and w.quantization is not None and bias is not None and bias.quantization is not None:
         yield "bias_like_weights", len(w.quantization.scales) == len(bias.quantization.scales)
 
@@ -299,6 +313,7 @@ def _reduce(view: _View) -> Iterator[tuple[str, Feature]]:
         yield "axes", spatial.get(tuple(sorted(from_front)), "others" if axes else "none")
         yield "axes_fit", all(0 <= a < rank for a in from_front)
         yield "axes_distinct", len(set(from_front)) == len(axes)
+        yield "any_negative", min(axes, default=0) < 0
 
 
 def _reshape(view: _View) -> Iterator[tuple[str, Feature]]:
@@ -322,6 +337,10 @@ def _slice(view: _View) -> Iterator[tuple[str, Feature]]:
         yield "begin_negative", min(begin, default=0) < 0
         yield "size_positive", min(size, default=1) > 0
         yield "operands_fit", len(begin) == len(size)
+        data, result = (t.shape if t is not None else () for t in (view.data, next(iter(view.outputs), None)))
+        ranks_fit = len(data) == len(result) == len(begin) == len(size)
+        yield "inside", ranks_fit and all(b + s <= n for b, s, n in zip(begin, size, data, strict=True))
+        yield "fits_result", ranks_fit and all(s in (-1, n) for s, n in zip(size, result, strict=True))
 
 
 def _strided_slice(view: _View) -> Iterator[tuple[str, Feature]]:
@@ -333,17 +352,19 @@ def _strided_slice(view: _View) -> Iterator[tuple[str, Feature]]:
         yield "unit_strides", all(s == 1 for s in strides)
     if begin is not None and end is not None and strides is not None:
         yield "operands_fit", len(begin) == len(end) == len(strides) == len(shape)
-        yield "inside", all(_inside(view, *cut) for cut in zip(range(len(shape)), begin, end, shape, strict=False))
+        cuts = [_cut(view, *cut) for cut in zip(range(len(shape)), begin, end, shape, strict=False)]
+        yield "inside", all(start + length <= extent for (start, length), extent in zip(cuts, shape, strict=False))
+        yield "cuts_something", all(length > 0 for _, length in cuts)
 
 
-def _inside(view: _View, axis: int, begin: int, end: int, extent: int) -> bool:
-    """Whether the cut of one dimension ends within it, with begin and end as the runtime reads them."""
+def _cut(view: _View, axis: int, begin: int, end: int, extent: int) -> tuple[int, int]:
+    """Where the cut of one dimension starts, and its length, with begin and end as the runtime reads them."""
     start = 0 if view.option("begin_mask") >> axis & 1 else begin
     stop = end + start if view.option("offset") else end
     if view.option("end_mask") >> axis & 1:
         stop = 0
     offset = start + extent if start < 0 else start
-    return offset + (stop + extent - offset if stop <= 0 else stop - offset) <= extent
+    return offset, (stop + extent if stop <= 0 else stop) - offset
 
 
 def _split(view: _View) -> Iterator[tuple[str, Feature]]:
@@ -368,6 +389,7 @@ def _transpose(view: _View) -> Iterator[tuple[str, Feature]]:
     if order is not None:
         rank = len(order)
         yield "is_permutation", sorted(p + rank if p < 0 else p for p in order) == list(range(rank))
+        yield "any_negative", min(order, default=0) < 0
 
 
 def _batch_matmul(view: _View) -> Iterator[tuple[str, Feature]]:
