@@ -22,7 +22,7 @@ from edgedeploy_partitioner.model.patch import with_shapes_written
 from edgedeploy_partitioner.model.read import read_model as read_model
 from edgedeploy_partitioner.model.shapes import with_input_shapes as with_input_shapes
 from edgedeploy_partitioner.plan import Plan, from_json
-from edgedeploy_profiles import ProfileError, load_runtime
+from edgedeploy_profiles import ProfileError, load_runtime, runtime_names
 from edgedeploy_profiles import load_board as load_board
 from edgedeploy_profiles.schema import Board, Runtime
 
@@ -78,7 +78,7 @@ def find_runtime(wanted: str | None, default: str = DEFAULT_RUNTIME) -> Runtime:
     own_name, _, own_version = default.partition("==")
     name, _, version = (wanted or default).partition("==")
     if not version and name != own_name:
-        raise InputError(f"--runtime {name}: say which version, {name}==VERSION")
+        raise InputError(f"--runtime {name}: say which version, of {', '.join(runtime_names())}")
     return load_runtime(name, version or own_version)
 
 

@@ -11,6 +11,7 @@ from edgedeploy_profiles.load import load_core as load_core
 from edgedeploy_profiles.load import load_kernel_costs as load_kernel_costs
 from edgedeploy_profiles.load import load_kernels as load_kernels
 from edgedeploy_profiles.load import load_runtime as load_runtime
+from edgedeploy_profiles.load import runtime_names as runtime_names
 from edgedeploy_profiles.load import runtime_sha256 as runtime_sha256
 from edgedeploy_profiles.load import table_sha256 as table_sha256
 
@@ -25,6 +26,7 @@ __all__ = [
     "load_kernel_costs",
     "load_kernels",
     "load_runtime",
+    "runtime_names",
     "runtime_sha256",
     "table_sha256",
 ]

@@ -93,7 +93,14 @@ def load_kernels(file: Path) -> Kernels:
 
 def load_runtime(name: str, version: str) -> Runtime:
     """The census ``runtimes/<name>-<version>.toml``. Raises :class:`ProfileError`."""
+    if f"{name}-{version}" not in _names("runtimes"):
+        raise ProfileError(f"no runtime '{name}=={version}'; known: {', '.join(runtime_names())}")
     return _load(_find("runtimes", f"{name}-{version}"), Runtime)
+
+
+def runtime_names() -> tuple[str, ...]:
+    """Every runtime with a census, as ``NAME==VERSION``, sorted."""
+    return tuple("==".join(name.rsplit("-", 1)) for name in _names("runtimes"))
 
 
 def board_names() -> tuple[str, ...]:

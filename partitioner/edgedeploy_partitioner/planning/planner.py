@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -86,6 +86,7 @@ class _Planner:
         memory, memory_warnings = whole.memory
         told = (
             *warnings(search.graph, target, whole.uses),
+            *_on_stopped(whole, target),
             *_on_stock(stock, target),
             *memory_warnings,
             *self._on_limit(memory_warnings),
@@ -174,6 +175,17 @@ class _Planner:
                 input_shapes=dict(request.input_shapes),
             ),
         )
+
+
+def _on_stopped(whole: Whole, target: Target) -> Iterator[p.Warn]:
+    """Say for which op XNNPACK claims nothing of what the plan leaves to the CPU."""
+    told: set[tuple[int, int]] = set()
+    for subgraph, e in zip(target.graph.subgraphs, whole.entries, strict=True):
+        owned = {op.index for op in e.ops if op.backend != CPU}
+        stopped = target.stopped(subgraph.index, {op.index for op in subgraph.ops} - owned)
+        if stopped is not None and _key(stopped[0]) not in told:
+            told.add(_key(stopped[0]))
+            yield p.Warn("xnnpack_claims_nothing", stopped[1], _key(stopped[0]))
 
 
 def _on_stock(stock: Whole | None, target: Target) -> tuple[p.Warn, ...]:

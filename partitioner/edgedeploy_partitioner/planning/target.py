@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from edgedeploy_partitioner.model.graph import Graph, Op, Tensor
 from edgedeploy_partitioner.plan import CandidateEntry, Status, XnnpackMode
 from edgedeploy_partitioner.planning.fusions import companions, hosts
 from edgedeploy_partitioner.planning.request import Request, cpu_cost, stack_of
-from edgedeploy_partitioner.runtime.census import Found, Taken, kernel_of, xnnpack_claims
+from edgedeploy_partitioner.runtime.census import Found, Taken, kernel_of, stopper, xnnpack_claims
 from edgedeploy_partitioner.support.kernels import NEON, SOC, kernel_table
 from edgedeploy_partitioner.support.verdicts import NO_RULE, Judged, check_table, verdicts
 from edgedeploy_profiles import load_backend, load_kernels
@@ -86,7 +86,8 @@ class Target:
         runtime = request.runtime
         if request.xnnpack == "switch" and runtime.xnnpack_default:
             raise InputError(
-                f"--xnnpack switch: {runtime.name} {runtime.version} applies XNNPACK by itself; say default or off"
+                f"--xnnpack switch: {runtime.title} applies XNNPACK by itself, and there is no census of more than"
+                " that; say default or off"
             )
         cost, cpus = cpu_cost(board, request.cpus, request.threads)
         kernels = load_kernels(edgedeploy_kernels.manifest()) if request.kernels is None else request.kernels
@@ -211,6 +212,11 @@ class Target:
             return frozenset()
         return xnnpack_claims(self.graph, subgraph, available, self.runtime, self._taken)
 
+    def stopped(self, subgraph: int, available: Collection[int]) -> tuple[Op, str] | None:
+        """The op that keeps XNNPACK from claiming any of ``available``, and why in words; None if there is none."""
+        found = None if self.xnnpack == "off" else stopper(self.graph, subgraph, available, self.runtime, self._taken)
+        return None if found is None else (found[0], _STOPPED[found[1]].format(found[0].name, self.runtime.title))
+
     @cached_property
     def _taken(self) -> Taken:
         return {}
@@ -296,12 +302,14 @@ class Target:
     def _xnnpack(self, op: Op) -> Candidate:
         """The price stands even where XNNPACK leaves the op: it may claim it when other ops have other owners."""
         seen = self.census[op.subgraph, op.index]
+        takes = self.cpu_kernel(op) == XNNPACK_KERNEL
+        stopped = None if takes else self.stopped(op.subgraph, range(len(self.graph.subgraphs[op.subgraph].ops)))
         return Candidate(
             backend=CPU,
             kernel=XNNPACK_KERNEL,
             layout=NHWC,
-            verdict="supported" if self.cpu_kernel(op) == XNNPACK_KERNEL else "refused",
-            reason=_census_reason(seen),
+            verdict="supported" if takes else "refused",
+            reason=_census_reason(seen) if stopped is None else stopped[1],
             rule=f"xnnpack_{seen.verdict}",
             source=self._census_source,
             sdk_version=None,
@@ -345,6 +353,12 @@ def _candidate(backend: str, judged: Judged, layout: str) -> Candidate:
         sdk_version=judged.sdk_version,
         cost=None,
     )
+
+
+_STOPPED = {
+    "dynamic": "{0} gives its result a size only at run time, and XNNPACK in {1} then claims nothing",
+    "undoes": "XNNPACK fails on {0}, and {1} then undoes the claims of all delegates; --xnnpack off keeps the others",
+}
 
 
 def _census_reason(found: Found) -> str:
