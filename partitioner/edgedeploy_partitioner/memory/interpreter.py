@@ -9,22 +9,35 @@ ops at once; pages of it that are not written take no memory.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from edgedeploy_partitioner.memory.kernel_heap import kernel_heap
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
+from edgedeploy_partitioner.memory.release import LITERT_2_1, LITERT_2_3, TFLITE_2_14, Release
 from edgedeploy_partitioner.model.graph import Graph, Subgraph
 
 Executed = Mapping[int, Sequence[ExecutedNode]]
 
-_FIXED_BYTES = 102_000  # of which 98,000 on loading, tables of kernels
+
+class _Fixed(NamedTuple):
+    """Whatever the model: of the heap, mostly tables of kernels, and what resident memory grows by beyond it."""
+
+    heap_bytes: int
+    pages_bytes: int
+
+
+_FIXED = (
+    (LITERT_2_3, _Fixed(102_000, 8_000)),
+    (LITERT_2_1, _Fixed(96_500, -5_000)),
+    (TFLITE_2_14, _Fixed(91_000, -14_000)),
+)
 _TENSOR_BYTES, _OP_BYTES, _SCALE_BYTES, _SUBGRAPH_BYTES = 292, 165, 8, 33_000
 _NODE_BYTES = 400
 _INDEX_BYTES = 4  # of each stored value of a sparse tensor, unless it is stored in blocks
 _ROOM = 128  # tensors and ops that a subgraph asks memory for
 _TENSOR_ROOM_BYTES, _OP_ROOM_BYTES = 112, 168  # TfLiteTensor; TfLiteNode and TfLiteRegistration
 _BORDER_BYTES = 10_000  # of that room, on pages that are written all the same
-_PAGES_BYTES = 8_000  # that resident memory grows by beyond the heap
 _LARGE_BYTES = 256 << 10
 _LOW, _HIGH, _SLACK_BYTES = 0.9, 1.15, 10_000
 
@@ -34,28 +47,32 @@ _UNFOLDING = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATC
                         "CONV_3D_TRANSPOSE", "SVDF", "RNN", "LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"})  # fmt: skip
 
 
-def heap_bytes(graph: Graph, executed: Executed, isa: Collection[str]) -> int:
+def _fixed(release: Release) -> _Fixed:
+    return next((fixed for since, fixed in _FIXED if release >= since), _FIXED[-1][1])
+
+
+def heap_bytes(graph: Graph, executed: Executed, isa: Collection[str], release: Release = LITERT_2_3) -> int:
     """What malloc gives out, written or not."""
     tensors = [t for s in graph.subgraphs for t in s.tensors]
     scales = sum(len(t.quantization.scales) for t in tensors if t.quantization is not None)
     return (
-        _FIXED_BYTES
+        _fixed(release).heap_bytes
         + _TENSOR_BYTES * len(tensors)
         + _OP_BYTES * sum(len(s.ops) for s in graph.subgraphs)
         + _SCALE_BYTES * scales
         + _INDEX_BYTES * sum(t.data.size * 8 // t.dtype.bits for t in tensors if t.is_sparse and t.data)
         + _SUBGRAPH_BYTES * (len(graph.subgraphs) - 1)
         + sum(_node_bytes(graph.subgraphs[i], op) for i, op in _built_in(executed))
-        + kernel_heap(graph, executed, isa).kept_bytes
+        + kernel_heap(graph, executed, isa, release).kept_bytes
     )
 
 
-def interpreter(graph: Graph, executed: Executed, isa: Collection[str]) -> Line:
+def interpreter(graph: Graph, executed: Executed, isa: Collection[str], release: Release = LITERT_2_3) -> Line:
     """The line. There is no upper bound where a built-in kernel takes more while it runs."""
-    total = heap_bytes(graph, executed, isa)
-    taken = kernel_heap(graph, executed, isa)
+    total = heap_bytes(graph, executed, isa, release)
+    taken = kernel_heap(graph, executed, isa, release)
     packed = taken.packed_bytes
-    written = total - sum(map(_never_written, graph.subgraphs)) + _PAGES_BYTES
+    written = total - sum(map(_never_written, graph.subgraphs)) + _fixed(release).pages_bytes
     # As the buffer grows, what it was before is free again; malloc keeps it unless it is large.
     freed = packed if packed < _LARGE_BYTES else 0
     unfolds = any(graph.subgraphs[i].ops[op].code in _UNFOLDING for i, op in _built_in(executed))

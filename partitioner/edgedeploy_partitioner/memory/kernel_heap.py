@@ -16,6 +16,7 @@ from math import prod
 from typing import NamedTuple
 
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
+from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
 from edgedeploy_partitioner.model.shapes.detection import NAME as DETECTION
 
@@ -57,12 +58,15 @@ def layout(isa: Collection[str]) -> Layout:
 
 
 class Product(NamedTuple):
-    """A product of a matrix of ``left`` rows and one of ``right`` rows, both of ``depth`` columns."""
+    """A product of a matrix of ``left`` rows and one of ``right`` rows, both of ``depth`` columns.
+
+    ``sums_bytes`` are of its result before it is scaled, where that has a place of its own."""
 
     left: int
     right: int
     depth: int
     is_float: bool = False
+    sums_bytes: int = 0
 
 
 class KernelHeap(NamedTuple):
@@ -74,11 +78,11 @@ class KernelHeap(NamedTuple):
     passing_bytes: int
 
 
-def kernel_heap(graph: Graph, executed: Executed, isa: Collection[str]) -> KernelHeap:
+def kernel_heap(graph: Graph, executed: Executed, isa: Collection[str], release: Release = LITERT_2_3) -> KernelHeap:
     """The heap that the built-in ops of ``executed`` keep after the first runs."""
     ops = [graph.subgraphs[i].ops[node.op] for i, nodes in executed.items() for node in nodes if node.op is not None]
     how = layout(isa)
-    products = [p for op in ops for p in _products(graph, op) if how.floats or not p.is_float]
+    products = [p for op in ops for p in _products(graph, op, release) if how.floats or not p.is_float]
     packed = _grown(products, how)
     context = _CONTEXT_BYTES if products else 0
     passing = max((_passing_bytes(graph, op) for op in ops), default=0)
@@ -109,6 +113,7 @@ def _blocks(product: Product, how: Layout) -> Iterator[int]:
         yield _up(rows * depth * (4 if product.is_float else 1), _ALIGNMENT_BYTES)
         if not product.is_float:
             yield _up(rows * _INT32_BYTES, _ALIGNMENT_BYTES)
+    yield _up(product.sums_bytes, _ALIGNMENT_BYTES)
 
 
 def _up(value: int, multiple: int) -> int:
@@ -122,6 +127,12 @@ def _up(value: int, multiple: int) -> int:
 class _Kernel:
     graph: Graph
     op: Op
+    release: Release
+
+    @property
+    def multiplies_vectors(self) -> bool:
+        """Integers by a single row: since LiteRT in place."""
+        return self.release.is_litert
 
     def input(self, position: int) -> Tensor:
         """The tensor there. Raises LookupError if the op has none."""
@@ -134,10 +145,10 @@ class _Kernel:
         return self.graph.tensor(self.op.subgraph, self.op.outputs[0])
 
 
-def _products(graph: Graph, op: Op) -> tuple[Product, ...]:
+def _products(graph: Graph, op: Op, release: Release) -> tuple[Product, ...]:
     rule = _RULES.get(op.code)
     try:
-        return rule(_Kernel(graph, op)) if rule is not None else ()
+        return rule(_Kernel(graph, op, release)) if rule is not None else ()
     except (LookupError, ValueError, ZeroDivisionError):  # fewer inputs or dimensions than such an op has
         return ()
 
@@ -147,16 +158,18 @@ def _conv_2d(kernel: _Kernel) -> tuple[Product, ...]:
     x, filters = kernel.input(0), kernel.input(1)
     results, *taps = filters.shape
     pixels = prod(kernel.output.shape[:3])
-    if x.shape[3] != filters.shape[3] or (pixels == 1 and x.dtype is filters.dtype):
+    in_place = pixels == 1 and (kernel.multiplies_vectors or x.dtype is DType.FLOAT32)
+    if x.shape[3] != filters.shape[3] or (in_place and x.dtype is filters.dtype):
         return ()
-    return _of(x, filters, results, pixels, prod(taps))
+    return _of(kernel, x, filters, results, pixels, prod(taps))
 
 
 def _fully_connected(kernel: _Kernel) -> tuple[Product, ...]:
     x, weights = kernel.input(0), kernel.input(1)
     results, depth = weights.shape
     batch = x.elements // depth
-    return () if batch == 1 or x.dtype is not weights.dtype else _of(x, weights, results, batch, depth)
+    in_place = batch == 1 and (kernel.multiplies_vectors or x.dtype is DType.FLOAT32)
+    return () if in_place or x.dtype is not weights.dtype else _of(kernel, x, weights, results, batch, depth)
 
 
 def _transpose_conv(kernel: _Kernel) -> tuple[Product, ...]:
@@ -165,7 +178,7 @@ def _transpose_conv(kernel: _Kernel) -> tuple[Product, ...]:
     results, height, width, depth = filters.shape
     if x.dtype is not filters.dtype:
         return ()
-    return _of(x, filters, results * height * width, x.shape[1] * x.shape[2], depth)
+    return _of(kernel, x, filters, results * height * width, x.shape[1] * x.shape[2], depth)
 
 
 def _batch_matmul(kernel: _Kernel) -> tuple[Product, ...]:
@@ -173,12 +186,13 @@ def _batch_matmul(kernel: _Kernel) -> tuple[Product, ...]:
     left, right = kernel.input(0), kernel.input(1)
     *_, rows, results = kernel.output.shape
     depth = left.shape[-2 if kernel.op.options.get("adj_x") else -1]
-    return _of(left, right, results, rows, depth) if left.dtype is right.dtype is not DType.FLOAT32 else ()
+    return _of(kernel, left, right, results, rows, depth) if left.dtype is right.dtype is not DType.FLOAT32 else ()
 
 
-def _of(x: Tensor, weights: Tensor, left: int, right: int, depth: int) -> tuple[Product, ...]:
+def _of(kernel: _Kernel, x: Tensor, weights: Tensor, left: int, right: int, depth: int) -> tuple[Product, ...]:
     if weights.dtype in _SMALL and (x.dtype in _SMALL or x.dtype is DType.FLOAT32):
-        return (Product(left, right, depth),)
+        keeps_sums = weights.dtype is DType.UINT8 and not kernel.release.is_litert
+        return (Product(left, right, depth, sums_bytes=_INT32_BYTES * left * right if keeps_sums else 0),)
     return (Product(left, right, depth, is_float=True),) if x.dtype is weights.dtype is DType.FLOAT32 else ()
 
 
@@ -195,7 +209,7 @@ def _unplanned_bytes(graph: Graph, op: Op) -> int:
     if op.code != "TRANSPOSE_CONV":
         return 0
     try:
-        kernel = _Kernel(graph, op)
+        kernel = _Kernel(graph, op, LITERT_2_3)
         filters, x = kernel.input(1), kernel.input(2)
         shares = _INT32_BYTES * prod(filters.shape[:3]) * x.shape[1] * x.shape[2]
         sums = 0 if x.dtype is DType.FLOAT32 else _INT32_BYTES * kernel.output.elements

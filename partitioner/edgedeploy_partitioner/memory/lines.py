@@ -189,12 +189,13 @@ def _lines(
 ) -> tuple[dict[str, Line | None], tuple[Warn, ...]]:
     """Every line by name, None for one that is not modelled, and warnings of the NPU's."""
     run, isa = {i: executed[i] for i in arenas}, platform.isa if platform else ()
+    release = platform.release if platform else LITERT_2_3
     persistent_bytes = sum(a.persistent_bytes for a in arenas.values()) + _resource_bytes(graph, arenas)
     lines: dict[str, Line | None] = {
         "arena_bytes": in_arena,
         "persistent_bytes": Line.exact(persistent_bytes),
-        "packed_bytes": packed(graph, run, platform.core if platform else None),
-        "interpreter_bytes": interpreter(graph, run, isa),
+        "packed_bytes": packed(graph, run, platform.core if platform else None, release),
+        "interpreter_bytes": interpreter(graph, run, isa, release),
         "model_bytes": _file_line(graph, run),
         _BASELINE: platform.baseline_line if platform else None,
     }

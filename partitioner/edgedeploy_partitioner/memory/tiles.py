@@ -9,9 +9,10 @@ the core. Nothing was measured on an ARM machine; on x86-64 the emulated CPU gav
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
 from edgedeploy_profiles.schema import Core
 
 Arithmetic = Literal["float32", "int8", "uint8", "dynamic", "dynamic4"]
@@ -48,6 +49,8 @@ class Tiles:
     """Sparse weights may stay sparse, which takes less than is modelled."""
     delegate_bytes: int
     """Of the heap, whatever it takes."""
+    fills_start: bool = True
+    """A value in the workspace may lie below the lowest that is alive with it."""
 
 
 def _x86_64() -> Tiles:
@@ -70,9 +73,12 @@ def _x86_64() -> Tiles:
 X86_64 = _x86_64()
 
 
-def tiles(core: Core | None) -> Tiles:
+def tiles(core: Core | None, release: Release = LITERT_2_3) -> Tiles:
     """The tiles of a machine whose fastest core is ``core``: XNNPACK asks no other. None is an x86-64 with AVX2."""
-    return X86_64 if core is None or "asimd" not in core.isa else _arm64(core)
+    newest = X86_64 if core is None or "asimd" not in core.isa else _arm64(core)
+    if release >= LITERT_2_3:
+        return newest
+    return replace(newest, fills_start=False, reads_half=newest.reads_half and release.is_litert)
 
 
 def _arm64(core: Core) -> Tiles:

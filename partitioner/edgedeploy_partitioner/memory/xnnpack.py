@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
 from edgedeploy_partitioner.memory.packing import Held, held, up
+from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
 from edgedeploy_partitioner.memory.tiles import Tiles, tiles
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph
 from edgedeploy_partitioner.plan import XNNPACK
@@ -43,16 +44,16 @@ _LOW_SPARSE = 0.6
 Executed = Mapping[int, Sequence[ExecutedNode]]
 
 
-def heap_bytes(graph: Graph, executed: Executed, core: Core | None) -> int:
+def heap_bytes(graph: Graph, executed: Executed, core: Core | None, release: Release = LITERT_2_3) -> int:
     """What malloc gives out for the XNNPACK nodes of ``executed``, written or not."""
-    tile_of = tiles(core)
+    tile_of = tiles(core, release)
     parts = _partitions(graph, executed, tile_of)
     return _delegate_bytes(parts, tile_of) if parts else 0
 
 
-def packed(graph: Graph, executed: Executed, core: Core | None) -> Line:
+def packed(graph: Graph, executed: Executed, core: Core | None, release: Release = LITERT_2_3) -> Line:
     """The line for the XNNPACK nodes of ``executed``, on a machine whose fastest core is ``core``."""
-    tile_of = tiles(core)
+    tile_of = tiles(core, release)
     parts = _partitions(graph, executed, tile_of)
     if not parts:
         return Line.none()
@@ -88,7 +89,7 @@ def _partition(
 ) -> _Partition:
     ops = [subgraph.ops[m] for m in node.members if m not in subgraph.folded]
     kept, values, unwritten = _PARTITION_BYTES + _unpacked_bytes(subgraph, node, tile_of), set[int](), 0
-    blocks = _Workspace(subgraph, _inside(subgraph, node, nodes), tile_of.alignment_bytes)
+    blocks = _Workspace(subgraph, _inside(subgraph, node, nodes), tile_of)
     for op in ops:
         buffers = held(graph, op, tile_of)
         kept += _OP_BYTES.get(op.code, _OTHER_OP_BYTES) + buffers.weights_bytes + buffers.pointers_bytes
@@ -138,8 +139,8 @@ class _Block:
 class _Workspace:
     """The values of one partition that lie in the workspace, and where XNNPACK's planner puts them."""
 
-    def __init__(self, subgraph: Subgraph, inside: frozenset[int], alignment_bytes: int) -> None:
-        self.subgraph, self.inside, self.alignment_bytes = subgraph, inside, alignment_bytes
+    def __init__(self, subgraph: Subgraph, inside: frozenset[int], tile_of: Tiles) -> None:
+        self.subgraph, self.inside, self.tiles = subgraph, inside, tile_of
         self.values: dict[int, _Block] = {}
         self.others: list[_Block] = []
         self.quantized: dict[int, int] = {}
@@ -178,7 +179,7 @@ class _Workspace:
         self.step += 1
 
     def _block(self, size: int, last: int | None = None) -> _Block:
-        return _Block(up(size, self.alignment_bytes), self.step, self.step if last is None else last)
+        return _Block(up(size, self.tiles.alignment_bytes), self.step, self.step if last is None else last)
 
     def _ends_here(self, tensor: int) -> bool:
         """A value whose only reader may write over it, as a reshape does."""
@@ -207,7 +208,7 @@ class _Workspace:
         placed: list[_Block] = []
         for block in sorted((*self.values.values(), *self.others), key=lambda b: -b.bytes):
             alive = sorted((b.offset, b.offset + b.bytes) for b in placed if _overlap(b, block))
-            placed.append(replace(block, offset=_offset(alive, block.bytes)))
+            placed.append(replace(block, offset=_offset(alive, block.bytes, self.tiles.fills_start)))
         size = max((b.offset + b.bytes for b in placed), default=0)
         return size + _EXTRA_BYTES if size else 0
 
@@ -216,14 +217,14 @@ def _overlap(a: _Block, b: _Block) -> bool:
     return a.first <= b.last and b.first <= a.last
 
 
-def _offset(alive: Sequence[tuple[int, int]], size: int) -> int:
+def _offset(alive: Sequence[tuple[int, int]], size: int, from_start: bool) -> int:
     """The start of the smallest gap between or below ``alive`` that fits, else their end."""
-    gaps = [(start - end, end) for end, start in _gaps(alive) if start - end >= size]
+    gaps = [(start - end, end) for end, start in _gaps(alive, from_start) if start - end >= size]
     return min(gaps, key=lambda gap: gap[0])[1] if gaps else max((end for _, end in alive), default=0)
 
 
-def _gaps(alive: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    reached = 0
+def _gaps(alive: Sequence[tuple[int, int]], from_start: bool) -> Iterator[tuple[int, int]]:
+    reached = 0 if from_start or not alive else alive[0][0]
     for start, end in alive:
         if start > reached:
             yield reached, start
