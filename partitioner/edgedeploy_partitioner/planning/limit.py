@@ -11,8 +11,9 @@ cannot, they give way one by one to the ones of theirs that need least.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 from edgedeploy_partitioner.errors import NotDeployable
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 MAX_TIGHTENINGS = 24
 MAX_HALVINGS = 6
 MIN_STEP_BYTES = 1024
-MAX_HELD_OPS = 1_000
-"""Ops of all the programs in which one op is held, together."""
+MAX_HELD_OPS = 2_000
+"""Ops of all the programs in which some are held, together."""
 _FEW_PARTITIONS = (0, 1, 2, 3)
 """With few partitions little is alive at once: plans that the free program would come to late."""
 
 Offer = tuple[Schedule, str]
+Hold = tuple[int, int]
+"""A node of the program, and its lane."""
 
 
 def within_memory_limit(search: Search, scenes: Sequence[Scene], settled: tuple[Settled, ...]) -> tuple[Settled, ...]:
@@ -127,11 +130,10 @@ def _tightened(
         between = (above + within) // 2
         fresh = solved(stage(between))
         above, within = (between, within) if fresh and over(fresh) else (above, between)
-    if over([s for s, _ in offers]):
-        for node in range(len(scn.ops))[: MAX_HELD_OPS // max(1, len(scn.ops))]:
-            for lane, cost in enumerate(scn.stage.problem.nodes[node].costs):
-                if cost is not None:
-                    solved(_held(stage(necessary), node, lane))
+    for held in islice(_holds(scn), MAX_HELD_OPS // max(1, len(scn.ops))):
+        if not over([s for s, _ in offers]):
+            break
+        solved(_held(stage(necessary), held))
     fitting = [offer for offer in offers if peak(offer[0]) <= limit]
     if not fitting:
         return None
@@ -139,11 +141,20 @@ def _tightened(
     return settled_as(stage(necessary), schedule, name, tuple(tried))
 
 
-def _held(stage: Stage, node: int, lane: int) -> Stage:
-    """``stage`` with one op held to one lane: another way to come to plans that need less."""
+def _holds(scn: Scene) -> Iterator[tuple[Hold, ...]]:
+    """Each op held to each of its lanes, then each two of them."""
+    nodes = scn.stage.problem.nodes
+    single = [(at, lane) for at, node in enumerate(nodes) for lane, cost in enumerate(node.costs) if cost is not None]
+    yield from ((hold,) for hold in single)
+    yield from ((a, b) for a, b in combinations(single, 2) if a[0] != b[0])
+
+
+def _held(stage: Stage, holds: Iterable[Hold]) -> Stage:
+    """``stage`` with some ops held to a lane each: another way to come to plans that need less."""
     nodes = list(stage.problem.nodes)
-    costs = tuple(c if n == lane else None for n, c in enumerate(nodes[node].costs))
-    nodes[node] = replace(nodes[node], costs=costs)
+    for node, lane in holds:
+        costs = tuple(c if n == lane else None for n, c in enumerate(nodes[node].costs))
+        nodes[node] = replace(nodes[node], costs=costs)
     return replace(stage, problem=replace(stage.problem, nodes=tuple(nodes)))
 
 
