@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, cast
 
 from edgedeploy_partitioner.runtime.census import fits, inside
-from edgedeploy_partitioner.runtime.census_key import Feature, Key
+from edgedeploy_partitioner.runtime.census_key import Key
+from edgedeploy_partitioner.runtime.census_view import Feature
 from edgedeploy_profiles.schema import Allowed, CensusRow
 
 Claim = Literal["unpacks", "takes", "fails", "undoes"]

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph
-from edgedeploy_partitioner.runtime.census_key import Feature, Key, is_shared, key_of
+from edgedeploy_partitioner.runtime.census_key import Key, is_shared, key_of
+from edgedeploy_partitioner.runtime.census_view import Feature
 from edgedeploy_partitioner.runtime.prepared import prepared
 from edgedeploy_profiles.schema import Allowed, CensusRow, Runtime
 
