@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from edgedeploy_partitioner.memory.kernel_heap import kernel_heap
+from edgedeploy_partitioner.memory.kernel_heap import KernelHeap, kernel_heap
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
 from edgedeploy_partitioner.memory.release import LITERT_2_1, LITERT_2_3, TFLITE_2_14, Release
@@ -73,14 +73,27 @@ def interpreter(graph: Graph, executed: Executed, isa: Collection[str], release:
     taken = kernel_heap(graph, executed, isa, release)
     packed = taken.packed_bytes
     written = total - sum(map(_never_written, graph.subgraphs)) + _fixed(release).pages_bytes
-    # As the buffer grows, what it was before is free again; malloc keeps it unless it is large.
-    freed = packed if packed < _LARGE_BYTES else 0
+    freed = _freed_bytes(taken, release)
     unfolds = any(graph.subgraphs[i].ops[op].code in _UNFOLDING for i, op in _built_in(executed))
     is_open = unfolds or any(t.is_sparse for s in graph.subgraphs for t in s.tensors)
     high = int((written + 2 * packed + taken.passing_bytes) * _HIGH) + _SLACK_BYTES
     return Line(
-        written + freed + taken.passing_bytes, int((written - packed) * _LOW), None if is_open else high, "modelled"
+        written + freed + taken.passing_bytes,
+        max(0, int((written - packed) * _LOW) - _SLACK_BYTES),
+        None if is_open else high,
+        "modelled",
     )
+
+
+def _freed_bytes(taken: KernelHeap, release: Release) -> int:
+    """As the buffer grows, what it was before is free again; malloc keeps it unless it is large. Before LiteRT copies
+    of patches were left twice: fitted to the resident memory of int8 models, which scatters."""
+    packed = taken.packed_bytes
+    if release.is_litert:
+        return packed if packed < _LARGE_BYTES else 0
+    if taken.has_sums or packed > 2 * _LARGE_BYTES:
+        return 0
+    return packed + (3 * taken.patches_bytes // 2 if packed < _LARGE_BYTES // 2 else 0)
 
 
 def _never_written(subgraph: Subgraph) -> int:

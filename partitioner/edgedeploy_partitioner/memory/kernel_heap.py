@@ -71,11 +71,14 @@ class Product(NamedTuple):
 
 class KernelHeap(NamedTuple):
     """``kept_bytes`` stay for as long as the interpreter lives. The buffer's ``packed_bytes`` are part of them.
-    ``passing_bytes`` are the most that one op takes and gives back."""
+    ``passing_bytes`` are the most that one op takes and gives back. ``has_sums``: the buffer holds results, too.
+    ``patches_bytes`` is the largest right operand."""
 
     kept_bytes: int
     packed_bytes: int
     passing_bytes: int
+    has_sums: bool
+    patches_bytes: int
 
 
 def kernel_heap(graph: Graph, executed: Executed, isa: Collection[str], release: Release = LITERT_2_3) -> KernelHeap:
@@ -85,8 +88,13 @@ def kernel_heap(graph: Graph, executed: Executed, isa: Collection[str], release:
     products = [p for op in ops for p in _products(graph, op, release) if how.floats or not p.is_float]
     packed = _grown(products, how)
     context = _CONTEXT_BYTES if products else 0
-    passing = max((_passing_bytes(graph, op) for op in ops), default=0)
-    return KernelHeap(packed + context + sum(_unplanned_bytes(graph, op) for op in ops), packed, passing)
+    return KernelHeap(
+        kept_bytes=packed + context + sum(_unplanned_bytes(graph, op) for op in ops),
+        packed_bytes=packed,
+        passing_bytes=max((_passing_bytes(graph, op) for op in ops), default=0),
+        has_sums=any(p.sums_bytes for p in products),
+        patches_bytes=max((p.right * p.depth for p in products if p.right > 1), default=0),
+    )
 
 
 # --- ruy's buffer ----------
