@@ -44,16 +44,14 @@ vendors: $(DEV)  ## install the vendor compilers that pip has, and test the supp
 	$(BIN)/python -m pytest -n auto tests/vendors
 
 # Each cannot be installed beside another one; tflite-runtime has wheels up to Python 3.11 and wants NumPy 1.
-runtimes: $(DEV) .runtimes/ai-edge-litert-2.1.0 .runtimes/tflite-runtime-2.14.0  ## get the other TFLite runtimes, and test against them
+runtimes: $(DEV) .runtimes/ai-edge-litert-2.1.0.stamp .runtimes/tflite-runtime-2.14.0.stamp  ## get the other TFLite runtimes, and test against them
 	$(BIN)/python -m pytest -n auto -m runtimes
 
-.runtimes/ai-edge-litert-2.1.0:
-	$(PYTHON) -m venv --without-pip $@
-	$(PYTHON) -m pip --python $@/bin/python install --quiet ai-edge-litert==2.1.0 || { rm -rf $@; exit 1; }
-
-.runtimes/tflite-runtime-2.14.0:
-	$(PYTHON) -m venv --without-pip $@
-	$(PYTHON) -m pip --python $@/bin/python install --quiet tflite-runtime==2.14.0 'numpy<2' || { rm -rf $@; exit 1; }
+.runtimes/tflite-runtime-2.14.0.stamp: WITH = 'numpy<2'
+.runtimes/ai-edge-litert-2.1.0.stamp .runtimes/tflite-runtime-2.14.0.stamp: .runtimes/%.stamp:
+	$(PYTHON) -m venv --without-pip .runtimes/$*
+	$(PYTHON) -m pip --python .runtimes/$*/bin/python install --quiet $(shell echo $* | sed 's/-\([^-]*\)$$/==\1/') $(WITH)
+	touch $@
 
 board: $(DEV)  ## make the emulated arm64 board, and test on it
 	cd tests && ../$(BIN)/python -m support.userland

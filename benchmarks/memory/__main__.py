@@ -40,8 +40,13 @@ def main() -> int:
     models = sorted(options.folder.rglob("*.tflite"))
     if not models:
         sys.exit(f"{options.folder}: no .tflite file there")
-    there = [*present(), *(emulated() if options.emulated else ())]
+    try:
+        there = [*present(), *(emulated() if options.emulated else ())]
+    except LookupError as error:
+        sys.exit(f"--emulated: {error}")
     runtimes = [r for r in there if options.runtime in (None, f"{r.name}=={r.version}")]
+    if not runtimes:
+        sys.exit(f"--runtime {options.runtime}: there are {', '.join(f'{r.name}=={r.version}' for r in there)}")
     settings = [x == "on" for x in ("on", "off") if options.xnnpack in (None, x)]
     wrong = 0
     print(f"{len(models)} models in {options.folder.name}/; errors are predicted/measured - 1")
@@ -53,7 +58,7 @@ def main() -> int:
         print(f"\n{setting.title}: {len(results)} models", flush=True)
         if options.verbose:
             _details(results)
-        print("\n".join(_summary(results)))
+        print("\n".join(_summary(results)) if results else "  none of them runs")
         skipped = [s for s in found if isinstance(s, Skipped)]
         if options.verbose:
             print("\n".join(f"  left out: {s.model.name} {s.reason[:_REASON]}" for s in skipped))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,24 +80,40 @@ def compare(models: Sequence[Path], setting: Setting, tiny: Path) -> Iterator[Re
     """Each model predicted and measured. ``tiny`` runs first in each process, for what any model needs."""
     for i in range(0, len(models), _BATCH):
         batch = models[i : i + _BATCH]
-        for model, answer in zip(batch, _measure(batch, setting, tiny), strict=True):
+        answers = _measure(batch, setting, tiny)
+        for model, answer in zip(batch, answers, strict=True):
             yield _result(model, answer, setting)
 
 
 def _measure(models: Iterable[Path], setting: Setting, tiny: Path) -> list[dict[str, Any]]:
+    paths = list(models)
     command, environment = setting.runtime.start(
         "-m", footprint.__name__, "--xnnpack", "default" if setting.xnnpack else "off", "--first", str(tiny),
-        "--threads", str(setting.threads), "--deadline", str(_DEADLINE_S), *map(str, models),
+        "--threads", str(setting.threads), "--deadline", str(_DEADLINE_S), *map(str, paths),
     )  # fmt: skip
-    done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
-    )
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_DEADLINE_S * (len(paths) + 3),
+        )
+    except subprocess.TimeoutExpired:
+        sys.exit(f"{setting.title}: no answer in time")
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if len(answers) != len(paths):
+        told = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        sys.exit(f"{setting.title}: {len(answers)} answers for {len(paths)} models: {told[-1]}")
+    return answers
 
 
 def _result(model: Path, answer: Mapping[str, Any], setting: Setting) -> Result | Skipped:
     if answer["error"]:
         return Skipped(model, f"does not run: {answer['error']}")
+    if answer["arenas"] is None or answer["stages"]["run"]["heap_bytes"] is None:
+        return Skipped(model, "cannot be looked into: another C library than glibc 2.33 or newer, or another runtime")
     try:
         graph = read_model(model)
         plan = _plan(graph, setting)

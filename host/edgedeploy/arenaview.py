@@ -10,6 +10,7 @@ from functools import cached_property
 from edgedeploy.planview import op_label
 from edgedeploy.text import printable
 from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena, place
+from edgedeploy_partitioner.memory.lines import with_room
 from edgedeploy_partitioner.memory.liveness import FOREVER, Block
 from edgedeploy_partitioner.memory.release import Release
 from edgedeploy_partitioner.model.graph import Graph, Op, Subgraph
@@ -125,6 +126,11 @@ def executed(plan: Plan, subgraph: Subgraph) -> tuple[ExecutedNode, ...]:
             members = tuple(op.index for op in inside)
             nodes.append(ExecutedNode(None, members, tuple(read), tuple(made), delegates.get(part)))
     return tuple(nodes)
+
+
+def as_sized(plan: Plan, graph: Graph) -> Graph:
+    """``graph`` with the shapes that the plan's arena is for."""
+    return with_room(graph) if any(w.code == "arena_as_stored" for w in plan.warnings) else graph
 
 
 def main_arena(plan: Plan, graph: Graph) -> Arena:

@@ -197,6 +197,14 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("order never tried", lambda d: d["solver"].update(order="random"), "solver"),
     ("worse than the cpu", lambda d: d["baselines"]["all_cpu"].update(latency_us=1), "baseline"),
     ("worse than stock", lambda d: d["baselines"]["stock_delegate"].update(latency_us=1), "baseline"),
+    (
+        "a limit that makes it faster",
+        lambda d: (
+            d["inputs"]["options"].update(memory_limit_bytes=10**9),
+            d["baselines"].update(without_limit={"latency_us": 10**6, "peak_bytes": None, "partitions": 0}),
+        ),
+        "baseline",
+    ),
     ("limit and no plan without it", lambda d: d["inputs"]["options"].update(memory_limit_bytes=10**9), "baseline"),
     (
         "no limit and a plan without it",

@@ -171,7 +171,7 @@ def test_a_shape_known_only_at_run_time_is_said() -> None:
     assert not memory.arena_exact
     assert memory.peak_high_bytes is None
     assert warnings[0].code == "arena_as_stored"
-    assert "RESHAPE may get theirs at run time" in warnings[0].message
+    assert "RESHAPE may get larger results" in warnings[0].message
 
 
 # --- state and unpacked weights --------------------------------------

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from edgedeploy import partition
+from edgedeploy_agent import footprint
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.build import Model
 from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_partitioner.plan import Plan
 from edgedeploy_profiles import ProfileError
 from support.arenas import compared, real_bytes, real_offsets
+from support.heaps import heaps
 from support.random_model import random_dag
 from support.runtime import inspect_all
 from support.runtimes import OTHERS, Runtime, other_or_skip
@@ -115,3 +117,17 @@ def test_a_plan_says_what_keeps_xnnpack_from_the_graph(model: Model, reason: str
         assert not told or reason in told[0]
     alone = partition(read_bytes(transposed("float32").build()), "rpi5", runtime="tflite-runtime==2.14.0")
     assert {op.kernel for op in alone.ops} == {"xnnpack"}
+
+
+@pytest.mark.runtimes
+@pytest.mark.skipif(footprint.heap_bytes() is None, reason="the heap is asked of glibc 2.33 or newer")
+@pytest.mark.parametrize("options", [(), ("--xnnpack", "off")], ids=["xnnpack", "builtin"])
+def test_the_heap_is_near_what_is_predicted(runtime: Runtime, options: tuple[str, ...], tmp_path: Path) -> None:
+    """To 15 % and 10 KB: operands of older kernels, XNNPACK's workspace, and what the interpreter keeps."""
+    runs = [p for p in EXAMPLES if p.name != REFUSED]
+    wrong = []
+    for h in heaps([(p.name, p.read_bytes()) for p in runs], tmp_path, *options, runtime=runtime):
+        taken, predicted = h.loaded + h.own, h.packed + h.structures
+        if abs(predicted - taken) > 0.15 * taken + 10_000:
+            wrong.append((h.name, taken, predicted))
+    assert not wrong

@@ -38,7 +38,9 @@ NOT_RUN = {
 }
 
 
-@pytest.fixture(params=[(HERE.name, HERE.version), *OTHERS], ids="-".join)
+@pytest.fixture(
+    params=[(HERE.name, HERE.version), *(pytest.param(o, marks=pytest.mark.runtimes) for o in OTHERS)], ids="-".join
+)
 def runtime(request: pytest.FixtureRequest) -> Runtime:
     name, version = request.param
     return HERE if (name, version) == (HERE.name, HERE.version) else other_or_skip(name, version)

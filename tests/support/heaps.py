@@ -12,6 +12,7 @@ from typing import NamedTuple
 from edgedeploy_agent import footprint
 from edgedeploy_partitioner.memory import interpreter, xnnpack
 from edgedeploy_partitioner.memory.line import Line
+from edgedeploy_partitioner.memory.release import Release
 from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_profiles.schema import Core
 from support.arenas import executed_nodes, real_bytes
@@ -40,6 +41,7 @@ def heaps(
     models: Sequence[tuple[str, bytes]], folder: Path, *options: str, core: Core | None = None, runtime: Runtime = HERE
 ) -> list[Heap]:
     """Each model in a process of its own, in ``runtime`` on a machine of ``core``."""
+    release = Release.of(runtime.name, runtime.version, runtime.machine)
     paths = [folder / f"{i}.tflite" for i in range(len(models))]
     for path, (_, data) in zip(paths, models, strict=True):
         path.write_bytes(data)
@@ -56,7 +58,7 @@ def heaps(
         nodes = {plan["subgraph"]: executed_nodes(plan) for plan in answer.subgraphs}
         own = stages["run"] - stages["load"] - sum(sizes) - ARENA_SLACK_BYTES * len(sizes)
         loaded = stages["load"] - stages["before"]
-        packed = xnnpack.heap_bytes(graph, nodes, core)
-        structures = interpreter.heap_bytes(graph, nodes, core.isa if core else ())
-        found.append(Heap(name, loaded, own, xnnpack.packed(graph, nodes, core), packed, structures))
+        packed = xnnpack.heap_bytes(graph, nodes, core, release)
+        structures = interpreter.heap_bytes(graph, nodes, core.isa if core else (), release)
+        found.append(Heap(name, loaded, own, xnnpack.packed(graph, nodes, core, release), packed, structures))
     return found

@@ -52,7 +52,7 @@ HERE = Runtime("ai-edge-litert", metadata.version("ai-edge-litert"), os.uname().
 def other(name: str, version: str) -> Runtime:
     """A runtime of ``make runtimes``. Raises LookupError if it is not there."""
     python = ROOT / ".runtimes" / f"{name}-{version}" / "bin" / "python"
-    if not python.exists():
+    if not python.exists() or not python.parents[1].with_name(f"{name}-{version}.stamp").exists():
         raise LookupError(f"{name} {version} is not in .runtimes: make runtimes")
     return Runtime(name, version, os.uname().machine, "local", (str(python),), {"PYTHONPATH": str(AGENT)})
 

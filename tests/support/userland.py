@@ -6,7 +6,7 @@ resident memory mean nothing and the heap means all. A program is started with i
 paths that are there lead into it, all others to this machine's files. Nothing is mounted and nobody needs to be root.
 
 The root is unpacked, never configured: no program of it runs while it is made. It lies in ``.board/``, under a hash of
-all that it is made from. ``python tests/support/userland.py`` makes it; so does the first test that wants it.
+all that it is made from. ``make board`` makes it; so does the first test that wants it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _FOLDER = ROOT / ".board"
 _CONSTRAINTS = ROOT / "constraints.txt"
 _QEMU = "qemu-aarch64-static"
 _CORES = 4  # that a board appears to have
+_DEADLINE_S = 600  # of a step that downloads
 
 # The first row whose extensions a core has names the CPU that QEMU emulates for it.
 _CPUS = (
@@ -166,7 +167,7 @@ def _make(release: Release, folder: Path) -> None:
 
 def _run(*command: str, scratch: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(scratch), "PIP_NO_CACHE_DIR": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=_DEADLINE_S)
     if done.returncode:
         raise LookupError(f"{Path(command[0]).name}: {done.stderr.strip().rpartition(chr(10))[2]}")
 

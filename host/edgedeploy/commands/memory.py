@@ -44,6 +44,7 @@ def command(
     The plan is the fastest, as 'partition' without --memory-limit makes it.
     """
     from edgedeploy import api, output
+    from edgedeploy.arenaview import as_sized
     from edgedeploy.lowering import lowering
     from edgedeploy.report.memory import Gate, memory_report
     from edgedeploy.report.memory_html import check_place, memory_page, write_page
@@ -73,7 +74,7 @@ def command(
 
     with output.progress(f"planning {model.name} for {board}", quiet=quiet):
         plan = planned()
-        shown = api.planned_model(plan, graph)
+        shown = as_sized(plan, api.planned_model(plan, graph))
         told = html is not None or not (quiet or as_json)
         lowered = lowering(plan, shown, planned, limit_bytes) if told else None
     gate = None if limit_bytes is None else Gate(limit_bytes, plan.memory.peak_bytes)

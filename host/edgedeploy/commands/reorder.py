@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import platform
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -38,11 +39,13 @@ def command(
     """
     from edgedeploy import api, output, reorder
     from edgedeploy_partitioner.memory.reordering import reordering
+    from edgedeploy_partitioner.plan import Machine
 
     reorder.check_free(out, overwrite=overwrite)
     graph, how = api.read_model(model), reorder.How(api.find_runtime(runtime), xnnpack is Switch.on, threads)
     with output.progress(f"ordering {model.name}", quiet=quiet):
-        found = reordering(graph, how.runtime, xnnpack=how.xnnpack, threads=threads)
+        machine: Machine = "aarch64" if platform.machine() == "aarch64" else "x86_64"
+        found = reordering(graph, how.runtime, xnnpack=how.xnnpack, threads=threads, machine=machine)
     proof = written = None
     if found.orders:
         with output.progress(f"running both orders of {model.name}", quiet=quiet), output.stoppable():

@@ -46,7 +46,7 @@ def memory_lines(
     release = platform.release if platform else LITERT_2_3
     arenas = {i: arena(graph, graph.subgraphs[i], executed[i], threads, release) for i in reached}
     if any(its.dynamic for its in arenas.values()):
-        graph = _with_room(graph)
+        graph = with_room(graph)
         arenas = {i: arena(graph, graph.subgraphs[i], executed[i], threads, release) for i in reached}
     # An initialisation subgraph (CALL_ONCE) gives its arena back after the first run, but not what is persistent.
     held = {i: arenas[i] for i in _reached(graph, executed, main, initial=False)}
@@ -90,8 +90,9 @@ class _Moment:
     live_bytes: int
 
 
-def _with_room(graph: Graph) -> Graph:
-    """Each tensor with its stored shape or the one that follows from the inputs, if that is larger.
+def with_room(graph: Graph) -> Graph:
+    """Each tensor with its stored shape or the one that follows from the inputs, if that is larger. Its arena is
+    planned where an op sizes its result at run time (warning ``arena_as_stored``).
 
     A converter that could not tell what a computed shape will be has left ones in it.
     """
@@ -193,7 +194,9 @@ def _lines(
     persistent_bytes = sum(a.persistent_bytes for a in arenas.values()) + _resource_bytes(graph, arenas)
     lines: dict[str, Line | None] = {
         "arena_bytes": in_arena,
-        "persistent_bytes": Line.exact(persistent_bytes),
+        "persistent_bytes": Line(persistent_bytes, persistent_bytes, None, "modelled")
+        if any(a.unknown_scratch for a in arenas.values())
+        else Line.exact(persistent_bytes),
         "packed_bytes": packed(graph, run, platform.core if platform else None, release),
         "interpreter_bytes": interpreter(graph, run, isa, release),
         "model_bytes": _file_line(graph, run),
@@ -272,7 +275,8 @@ def _arena_warnings(graph: Graph, arenas: Mapping[int, Arena]) -> Iterator[Warn]
         message = f"the arena is a lower bound: it lacks the scratch memory of {_names(graph, scratch)}"
         yield Warn("arena_lower_bound", message, scratch[0])
     if dynamic:
-        message = f"the arena is for the shapes as stored: {_names(graph, dynamic)} may get theirs at run time"
+        names = _names(graph, dynamic)
+        message = f"the arena is for shapes as stored or as they follow from the inputs: {names} may get larger results"
         yield Warn("arena_as_stored", message, dynamic[0])
     if len(arenas) > 1:
         message = f"the arena is a bound: control flow runs {len(arenas) - 1} more subgraphs, with the shapes as stored"

@@ -122,7 +122,10 @@ def sure_bytes(subgraph: Subgraph) -> Mapping[int, int]:
     may_share = {op.outputs[0] for op in subgraph.ops if op.code in (*_IN_PLACE, *FOLDING, *SHAPES) and op.outputs}
     constant = {t.id for t in subgraph.tensors if t.is_constant}
     may_be_on_heap = {t for op in subgraph.ops if is_dynamic(subgraph, op, constant) for t in op.outputs}
+    may_be_persistent = {t for op in subgraph.ops for t in prepared(subgraph, [(op, True)]).persistent}
+    sized_by_options = {t for op in subgraph.ops if op.name == DETECTION for t in op.outputs}
     fixed = {t for i in subgraph.folded for t in subgraph.ops[i].outputs} | may_share | may_be_on_heap
+    fixed |= may_be_persistent | sized_by_options
     return {
         t.id: t.nbytes
         for t in subgraph.tensors

@@ -13,6 +13,7 @@ from edgedeploy_partitioner.memory.order import called_by, jobs_of
 from edgedeploy_partitioner.memory.release import Release
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.reorder import with_order
+from edgedeploy_partitioner.plan import Machine
 from edgedeploy_partitioner.runtime.census import xnnpack_claims
 from edgedeploy_partitioner.runtime.replay import file_plan, replay
 from edgedeploy_partitioner.solver.problem import XNNPACK
@@ -71,17 +72,19 @@ def reordering(
     *,
     xnnpack: bool,
     threads: int = 1,
+    machine: Machine = "x86_64",
     states: int = MOST_STATES,
     replays: int = MOST_REPLAYS,
 ) -> Reordering:
     """The best order found for each subgraph; none has a larger arena than it had.
 
-    ``states`` and ``replays`` bound the search for orders and for small arenas.
+    ``machine`` is what the runtime is built for. ``states`` and ``replays`` bound the search for orders and for small
+    arenas.
     """
     executed = {sub.index: stock_nodes(graph, sub.index, runtime, xnnpack=xnnpack) for sub in graph.subgraphs}
     mains = sorted({0, *(s.subgraph for s in graph.signatures)})
     running = _running(graph, executed, mains)
-    found = {i: _Search(graph, i, runtime, xnnpack, threads).arranged(states, replays) for i in running}
+    found = {i: _Search(graph, i, runtime, xnnpack, threads, machine).arranged(states, replays) for i in running}
     before = {i: a.arena_bytes for i, a in found.items()}
     after = {i: a.new_arena_bytes for i, a in found.items()}
     entries = (
@@ -114,6 +117,7 @@ class _Search:
     runtime: Runtime
     xnnpack: bool
     threads: int
+    machine: Machine
 
     def arranged(self, states: int, replays: int) -> Arranged:
         subgraph, nodes = self.graph.subgraphs[self.index], self._nodes(self.graph)
@@ -149,7 +153,7 @@ class _Search:
 
     @property
     def _release(self) -> Release:
-        return Release.of(self.runtime.name, self.runtime.version)
+        return Release.of(self.runtime.name, self.runtime.version, self.machine)
 
     def _arena(self, graph: Graph, nodes: Sequence[ExecutedNode]) -> Arena:
         return arena(graph, graph.subgraphs[self.index], nodes, self.threads, self._release)

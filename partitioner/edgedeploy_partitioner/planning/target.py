@@ -218,6 +218,11 @@ class Target:
         return None if found is None else (found[0], _STOPPED[found[1]].format(found[0].name, self.runtime.title))
 
     @cached_property
+    def _stopped_alone(self) -> tuple[tuple[Op, str] | None, ...]:
+        """By subgraph, when XNNPACK may take every op."""
+        return tuple(self.stopped(sub.index, range(len(sub.ops))) for sub in self.graph.subgraphs)
+
+    @cached_property
     def _taken(self) -> Taken:
         return {}
 
@@ -303,7 +308,7 @@ class Target:
         """The price stands even where XNNPACK leaves the op: it may claim it when other ops have other owners."""
         seen = self.census[op.subgraph, op.index]
         takes = self.cpu_kernel(op) == XNNPACK_KERNEL
-        stopped = None if takes else self.stopped(op.subgraph, range(len(self.graph.subgraphs[op.subgraph].ops)))
+        stopped = None if takes else self._stopped_alone[op.subgraph]
         return Candidate(
             backend=CPU,
             kernel=XNNPACK_KERNEL,
