@@ -177,7 +177,7 @@ def table(asked: list[tuple[dict[str, Any], dict[str, Any]]], name: str, version
     for observation in lost[:_SHOWN]:
         print(f"  {observation.verdict}: {observation.label} {observation.key}", file=sys.stderr)
     if lost:
-        sys.exit("the keys do not tell apart what XNNPACK does; add a feature to census_key.py")
+        sys.exit("the keys do not tell apart what XNNPACK does; add a feature to census_features.py")
     rules = {r["rule"]: RULES[r["rule"]](a) for r, a in asked if r["about"] == "rule"}
     runtime = name, version, f"{taken_on}, {len(seen)} single-op models"
     return _toml(runtime, {s.key.op for s in seen}, _kernels(asked), rules) + "\n" + toml_rows(rows)

@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _life(module: Any, path: str, options: argparse.Namespace, stages: dict[str, Any]) -> Any:
-    """Load, allocate and run a model on zeros; ``stages`` gets the usage after each. Returns the interpreter."""
+    """Load, allocate and run a model; ``stages`` gets the usage after each. Returns the interpreter."""
 
     def at(stage: str) -> None:
         stages[stage] = usage()

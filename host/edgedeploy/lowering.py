@@ -76,24 +76,27 @@ def _is_whole(memory: Memory) -> bool:
 
 
 def _ladder(plan: Plan, planner: Planner, limit_bytes: int | None) -> tuple[list[Way], int | None]:
-    """Plans under lower and lower limits, until no plan is found or there are enough."""
+    """Plans under lower and lower limits, and the highest limit that none was found to keep.
+
+    Downwards in steps; below a step that failed, halfway between it and what was found.
+    """
     found: list[Way] = []
-    infeasible = None
-    peak = plan.memory.peak_bytes
-    limits = [peak - 1] if limit_bytes is None or limit_bytes >= peak - 1 else [limit_bytes, peak - 1]
+    failed: int | None = None
+    peak, file_bytes = plan.memory.peak_bytes, plan.memory.model_bytes
+    limit = peak - 1 if limit_bytes is None else min(limit_bytes, peak - 1)
     for _ in range(max(2, min(MOST_PLANS, MOST_OPS_PLANNED // max(1, len(plan.ops))))):
-        if not limits:
-            break
-        limit = limits.pop(0)
         try:
             other = planner(memory_limit_bytes=limit)
         except PlanningError:
-            infeasible = limit
-            continue
-        peak, infeasible = other.memory.peak_bytes, None
-        found.append(_way(f"--memory-limit {peak}: {_placement(other)}", other))
-        limits = [peak - max(2, (peak - other.memory.model_bytes) // RUNG), peak - 1]
-    return found, infeasible
+            failed = limit if failed is None else max(failed, limit)
+        else:
+            peak = other.memory.peak_bytes
+            found.append(_way(f"--memory-limit {peak}: {_placement(other)}", other))
+        step = max(2, (peak - file_bytes) // RUNG)
+        limit = peak - step if failed is None else (peak + failed) // 2
+        if failed is not None and peak - limit < max(1, step // RUNG):
+            break
+    return found, failed
 
 
 def _placement(plan: Plan) -> str:

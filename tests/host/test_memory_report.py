@@ -70,7 +70,7 @@ def test_control_flow_says_that_the_arena_is_a_bound_and_where_it_peaks(capsys: 
     out = _run(capsys, ROOT / "examples" / "lstm_kws.fp32.tflite", "--board", "rk3588")[1]
     assert "the arena is a bound: control flow" in out
     assert "subgraph 2 (body)" in out
-    assert "At the peak: partition 3 (xnnpack, 14 ops from op 2:3)" in out
+    assert "At the peak of the arena: partition 3 (xnnpack, 14 ops from op 2:3)" in out
     assert "no upper bound" in out
 
 
@@ -78,7 +78,7 @@ def test_tensors_at_the_peak_add_up() -> None:
     for path in EXAMPLES:
         plan, graph = _plan(path, "rpi5", xnnpack="off")
         out = report.memory_report(plan, graph, None, None, Style(width=200, depth=1))
-        shown = out[out.index("At the peak") :].splitlines()[1:]
+        shown = out[out.index("At the peak of") :].splitlines()[1:]
         sizes = [re.match(r" +([\d.]+) (B|KiB|MiB)  ", line) for line in shown]
         total = sum(parse_size(f"{m[1]}{m[2]}") for m in sizes if m and float(m[1]))
         top = arenaview.ArenaView(plan, graph).peak

@@ -121,7 +121,9 @@ def _memory(memory: Memory) -> tuple[str, list[Text]]:
     known = [(getattr(memory, key), words) for key, words in MEMORY_LINES.items()]
     missing = [words for value, words in known if value is None]
     low, top = memory.peak_low_bytes, memory.peak_high_bytes
-    high = f" ({size(low)} to {size(top)})" if top is not None and low < top else ""
+    high = (
+        f" (from {size(low)}, no upper bound)" if top is None else f" ({size(low)} to {size(top)})" if low < top else ""
+    )
     first = text((f"peak memory{', at least' if missing else ''}{high}", STRONG))
     exact = "exact" if memory.arena_exact else "estimated"
     parts = [

@@ -143,6 +143,8 @@ def _top(plan: Plan, gate: Gate | None, style: Style) -> Iterator[RenderableType
         high = plan.memory.peak_high_bytes
         if not gate.is_over and high is not None and high > gate.limit_bytes:
             said.append(text((f"its upper bound {size(high)} is over the limit", WARN)))
+        if not gate.is_over and high is None:
+            said.append(text(("it has no upper bound: a run may take more", WARN)))
     yield grid([(text((size(plan.memory.peak_bytes), STRONG)), Text("\n").join(said))], ("right", 8), ("left", None))
 
 
@@ -231,7 +233,7 @@ def _at_peak(view: ArenaView, style: Style) -> Iterator[RenderableType]:
     tensors = [view.graph.tensor(top.subgraph, t) for t in view.plan.memory.peak_tensors]
     shown = tensors if style.depth > 0 else tensors[:TENSORS_SHOWN]
     yield text()
-    yield text(("At the peak: ", STRONG), view.step(top))
+    yield text(("At the peak of the arena: ", STRONG), view.step(top))
     rows = [
         [
             text(size(t.nbytes)),
@@ -267,8 +269,8 @@ def _ways(plan: Plan, lowered: Lowering, gate: Gate | None) -> Iterator[Renderab
         yield grid(rows, ("right", 11), ("right", 8), ("right", 7), ("left", 12), ("left", None))
     notes = [f"no less with {way.title.partition(':')[0]}: {size(way.peak_bytes)}" for way in lowered.useless]
     if lowered.infeasible_bytes is not None:
-        least = min((way.peak_bytes for way in lowered.ways), default=plan.memory.peak_bytes)
-        bound = "less" if lowered.infeasible_bytes >= least - 1 else f"at most {size(lowered.infeasible_bytes)}"
+        is_near = size(lowered.infeasible_bytes) == size(plan.memory.peak_bytes)
+        bound = "less" if is_near else f"at most {size(lowered.infeasible_bytes)}"
         notes.append(f"no placement was found that takes {bound}")
     if notes:
         yield grid([[text((note, DIM))] for note in notes], ("left", None))

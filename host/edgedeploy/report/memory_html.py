@@ -172,7 +172,7 @@ def _at_peak(view: ArenaView) -> Iterator[str]:
     if top is None:
         return
     tensors = [view.graph.tensor(top.subgraph, t) for t in view.plan.memory.peak_tensors]
-    yield f"<h2>At the peak: {_safe(view.step(top))}</h2>"
+    yield f"<h2>At the peak of the arena: {_safe(view.step(top))}</h2>"
     rows = [
         (
             str(t.nbytes),
