@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 import numpy as np
@@ -123,11 +124,9 @@ def test_a_plan_says_what_keeps_xnnpack_from_the_graph(model: Model, reason: str
 @pytest.mark.skipif(footprint.heap_bytes() is None, reason="the heap is asked of glibc 2.33 or newer")
 @pytest.mark.parametrize("options", [(), ("--xnnpack", "off")], ids=["xnnpack", "builtin"])
 def test_the_heap_is_near_what_is_predicted(runtime: Runtime, options: tuple[str, ...], tmp_path: Path) -> None:
-    """To 15 % and 10 KB: operands of older kernels, XNNPACK's workspace, and what the interpreter keeps."""
-    runs = [p for p in EXAMPLES if p.name != REFUSED]
-    wrong = []
-    for h in heaps([(p.name, p.read_bytes()) for p in runs], tmp_path, *options, runtime=runtime):
-        taken, predicted = h.loaded + h.own, h.packed + h.structures
-        if abs(predicted - taken) > 0.15 * taken + 10_000:
-            wrong.append((h.name, taken, predicted))
-    assert not wrong
+    """At the median to 6 %, and to 30 %: operands of older kernels, XNNPACK's workspace, what the interpreter keeps."""
+    models = [(p.name, p.read_bytes()) for p in EXAMPLES if p.name != REFUSED]
+    found = heaps(models, tmp_path, *options, runtime=runtime)
+    errors = {h.name: (h.packed + h.structures) / (h.loaded + h.own) - 1 for h in found}
+    assert statistics.median(abs(error) for error in errors.values()) < 0.06
+    assert {name: error for name, error in errors.items() if abs(error) > 0.3} == {}
