@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--xnnpack", choices=("on", "off"), help="only so")
     parser.add_argument("--emulated", action="store_true", help="on emulated arm64 boards as well")
     parser.add_argument("--runtime", metavar="NAME==VERSION", help="only this one")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, choices=range(1, 65), default=1, metavar="N")
     return parser
 
 

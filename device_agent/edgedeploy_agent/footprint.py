@@ -58,8 +58,6 @@ def main(arguments: list[str] | None = None) -> int:
     if options.first:
         options.kept = _life(module, options.first, options, {})  # freed, it would leave holes that the next fills
     runtime = {"name": name, "version": version}
-    if len(options.models) == 1:
-        return _measure(module, runtime, options.models[0], options, answer)
     statuses = []
     for path in options.models:
         child = os.fork()

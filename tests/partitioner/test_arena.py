@@ -362,3 +362,20 @@ def test_an_arena_that_is_planned_in_stages_is_too() -> None:
         at_once = place(sorted(predicted.blocks, key=lambda b: (b.last != FOREVER or b.first > 0, -b.bytes, b.first)))
         staged += bool(predicted.dynamic) and at_once[1] != predicted.bytes
     assert staged
+
+
+@pytest.mark.parametrize("code", ["EXPAND_DIMS", "BITCAST"])
+def test_what_shares_with_a_known_tensor_is_freed(code: str) -> None:
+    """The result of SHAPE has no memory in the arena, so nothing can lie over it."""
+    model = Model()
+    g = model.subgraph()
+    sizes = g.apply("SHAPE", [g.input((2, 102))], (2,), "int32", out_type="INT32")
+    inputs = [sizes, g.constant(np.array(0, np.int32))] if code == "EXPAND_DIMS" else [sizes]
+    shape = (1, 2) if code == "EXPAND_DIMS" else (2,)
+    as_float = g.apply("CAST", [g.apply(code, inputs, shape, "int32")], shape)
+    g.outputs(g.apply("SIN", [g.apply("SIN", [g.input((77,))], (77,))], (77,)), as_float)
+    data = model.build()
+    [answer] = inspect_all([data], xnnpack=False, run=True)
+    [(plan, predicted)] = compared(read_bytes(data), answer)
+    assert predicted.exact
+    assert (predicted.bytes, predicted.persistent_bytes) == real_bytes(plan)

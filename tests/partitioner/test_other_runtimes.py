@@ -130,3 +130,18 @@ def test_the_heap_is_near_what_is_predicted(runtime: Runtime, options: tuple[str
     errors = {h.name: (h.packed + h.structures) / (h.loaded + h.own) - 1 for h in found}
     assert statistics.median(abs(error) for error in errors.values()) < 0.06
     assert {name: error for name, error in errors.items() if abs(error) > 0.3} == {}
+
+
+def test_no_arena_is_exact_once_xnnpack_is_undone() -> None:
+    """The runtime then frees nothing, which is not replayed."""
+    model = Model()
+    g = model.subgraph()
+    turned = g.apply("TRANSPOSE", [g.input((2, 3), "int32"), g.constant(np.array([1, 0], np.int32))], (3, 2), "int32")
+    g.outputs(turned, g.apply("SIN", [g.apply("SIN", [g.input((64,))], (64,))], (64,)))
+    plans = [
+        partition(read_bytes(model.build()), "rpi5", runtime="tflite-runtime==2.14.0", xnnpack=xnnpack)
+        for xnnpack in ("default", "off")
+    ]
+    assert [plan.memory.arena_exact for plan in plans] == [False, True]
+    assert plans[0].memory.peak_high_bytes is None
+    assert "frees nothing" in " ".join(w.message for w in plans[0].warnings)

@@ -39,12 +39,13 @@ _ROOM = 128  # tensors and ops that a subgraph asks memory for
 _TENSOR_ROOM_BYTES, _OP_ROOM_BYTES = 112, 168  # TfLiteTensor; TfLiteNode and TfLiteRegistration
 _BORDER_BYTES = 10_000  # of that room, on pages that are written all the same
 _LARGE_BYTES = 256 << 10
-_LOW, _HIGH, _SLACK_BYTES = 0.9, 1.15, 10_000
+_LOW, _HIGH, _SLACK_BYTES = 0.9, 1.15, 25_000
 
 _MULTIPLYING = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED")
 # Built-in kernels that take from the heap while they run, for operands they pack or unfold.
 _UNFOLDING = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "TRANSPOSE_CONV", "CONV_3D",
-                        "CONV_3D_TRANSPOSE", "SVDF", "RNN", "LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"})  # fmt: skip
+                        "CONV_3D_TRANSPOSE", "SVDF", "RNN", "LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM",
+                        "SPARSE_TO_DENSE", "TOPK_V2", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"})  # fmt: skip
 
 
 def _fixed(release: Release) -> _Fixed:

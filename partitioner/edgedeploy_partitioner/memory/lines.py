@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import Any
 
+from msgspec import structs
+
 from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena
 from edgedeploy_partitioner.memory.interpreter import interpreter
 from edgedeploy_partitioner.memory.line import Line
@@ -31,6 +33,7 @@ _NOT_MODELLED = {
     _BASELINE: "the process and the runtime without a model",
 }
 _LISTED = 4
+_READ_IN_PART = ("IF", "GATHER", "EMBEDDING_LOOKUP")
 
 
 def memory_lines(
@@ -79,6 +82,18 @@ def memory_lines(
         bounds={name: (line.low_bytes, line.high_bytes) for name, line in lines.items() if line is not None},
     )
     return memory, (*_arena_warnings(graph, held), *warns, *_line_warnings(memory))
+
+
+def without_bound(memory: Memory) -> Memory:
+    """``memory`` where the arena may be larger than what was replayed."""
+    name = "arena_bytes"
+    return structs.replace(
+        memory,
+        arena_exact=False,
+        peak_high_bytes=None,
+        kinds={**memory.kinds, name: "modelled"},
+        bounds={**memory.bounds, name: (memory.bounds[name][0], None)},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +231,14 @@ def _lines(
 
 
 def _file_line(graph: Graph, run: Executed) -> Line:
-    """The file, mapped whole. Constants that only an IF or its branches read are on pages that may never be needed."""
-    choices = [op for i in run for op in graph.subgraphs[i].ops if op.code == "IF"]
+    """The file, mapped whole. Tables, and constants that only an IF or its branches read, are on pages that nobody may
+    ever read."""
+    choices = [op for i in run for op in graph.subgraphs[i].ops if op.code in _READ_IN_PART]
     branches = {c for op in choices for c in op.callees}
     spans = {t.data for i in branches for t in graph.subgraphs[i].tensors}
     spans |= {graph.tensor(op.subgraph, t).data for op in choices for t in op.inputs if t >= 0}
     for subgraph in (graph.subgraphs[i] for i in run if i not in branches):
-        readers = [op for op in subgraph.ops if op.code != "IF"]
+        readers = [op for op in subgraph.ops if op.code not in _READ_IN_PART]
         spans -= {subgraph.tensors[t].data for op in readers for t in op.inputs if t >= 0}
     unread = sum(span.size for span in spans if span is not None)
     return Line(graph.size, graph.size - unread, graph.size, "modelled") if unread else Line.exact(graph.size)

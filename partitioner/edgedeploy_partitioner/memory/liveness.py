@@ -8,7 +8,7 @@ freed. Some built-in kernels write their result over an input. Tensors inside a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
@@ -113,7 +113,7 @@ def lifetimes(
 def owners(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> Mapping[int, int]:
     """Results that are written over another tensor -> the tensor that owns the memory, which lives as long as either
     is read. The same for every order of ``nodes``."""
-    return _sharing(subgraph, _with_borders(subgraph, nodes))
+    return _sharing(subgraph, _with_borders(subgraph, nodes), _known(subgraph, nodes))
 
 
 def sure_bytes(subgraph: Subgraph) -> Mapping[int, int]:
@@ -198,14 +198,20 @@ def _references(subgraph: Subgraph) -> Counter[int]:
     return Counter([*subgraph.inputs, *subgraph.outputs, *variables])
 
 
-def _sharing(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> Mapping[int, int]:
-    """Tensors that are written over another: result -> the tensor that owns the memory."""
+def _known(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> frozenset[int]:
+    """Tensors that are not in the arena, as they are known before the first run or kept for all."""
+    places = prepared(subgraph, ((subgraph.ops[m], node.op is not None) for node in nodes for m in node.members))
+    return places.fixed | places.persistent
+
+
+def _sharing(subgraph: Subgraph, nodes: Sequence[ExecutedNode], known: Collection[int]) -> Mapping[int, int]:
+    """Tensors that are written over another: result -> the tensor that owns the memory. Those ``known`` own none."""
     references = _references(subgraph) + Counter(t for node in nodes for t in node.inputs)
     inputs, outputs = set(subgraph.inputs), set(subgraph.outputs)
     owner: dict[int, int] = {}
 
     def shares(result: Tensor, tensor: Tensor, changes: bool) -> bool:
-        if tensor.is_constant or tensor.is_variable or tensor.dtype in _ON_HEAP or tensor.id in inputs:
+        if tensor.id in known or tensor.is_variable or tensor.dtype in _ON_HEAP or tensor.id in inputs:
             return False
         return not changes or (references[tensor.id] <= 1 and tensor.nbytes == result.nbytes > _SCALAR_BYTES)
 
@@ -227,7 +233,7 @@ def _sharing(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> Mapping[int, 
 
 def _tensor_blocks(subgraph: Subgraph, nodes: Sequence[ExecutedNode], places: Prepared) -> Iterator[Block]:
     """A block for every tensor that the planner meets: variables and inputs, then what each node writes."""
-    owner = _sharing(subgraph, nodes)
+    owner = _sharing(subgraph, nodes, places.fixed | places.persistent)
     references = _references(subgraph)
     references.update(owner.get(t, t) for node in nodes for t in node.inputs)
     variables = (t.id for t in subgraph.tensors if t.is_variable)

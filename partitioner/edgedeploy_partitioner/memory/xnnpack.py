@@ -38,7 +38,7 @@ _PARTITION_BYTES = 1050
 _BORDER_BYTES, _WASTE_BYTES = 12_000, 400  # by the growth of resident memory beyond the heap
 
 # Of the total; and for small ones, bytes. ``docs/memory.md`` says by what.
-_LOW, _HIGH, _LEAST_BYTES = 0.88, 1.12, 6_000
+_LOW, _HIGH, _LEAST_BYTES, _MOST_BYTES = 0.88, 1.12, 6_000, 60_000
 _LOW_SPARSE = 0.6
 
 Executed = Mapping[int, Sequence[ExecutedNode]]
@@ -61,7 +61,7 @@ def packed(graph: Graph, executed: Executed, core: Core | None, release: Release
     total = held_bytes - sum(p.unwritten_bytes for p in parts) + _BORDER_BYTES + sum(p.waste_bytes for p in parts)
     stays_sparse = tile_of.multiplies_sparse and any(p.has_sparse for p in parts)
     least = max(0, int(total * (_LOW_SPARSE if stays_sparse else _LOW)) - _LEAST_BYTES)
-    return Line(total, least, int(total * _HIGH) + _LEAST_BYTES, "modelled")
+    return Line(total, least, int(total * _HIGH) + _MOST_BYTES, "modelled")
 
 
 def _partitions(graph: Graph, executed: Executed, tile_of: Tiles) -> list[_Partition]:

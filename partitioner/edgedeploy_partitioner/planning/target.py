@@ -218,6 +218,13 @@ class Target:
         return None if found is None else (found[0], _STOPPED[found[1]].format(found[0].name, self.runtime.title))
 
     @cached_property
+    def is_undone(self) -> bool:
+        """XNNPACK fails on an op that no other takes, and the runtime goes on without any delegate."""
+        left = ((sub.index, range(len(sub.ops))) for sub in self.graph.subgraphs)
+        found = (stopper(self.graph, i, ops, self.runtime, self._taken) for i, ops in left if self.xnnpack != "off")
+        return any(f is not None and f[1] == "undoes" for f in found)
+
+    @cached_property
     def _stopped_alone(self) -> tuple[tuple[Op, str] | None, ...]:
         """By subgraph, when XNNPACK may take every op."""
         return tuple(self.stopped(sub.index, range(len(sub.ops))) for sub in self.graph.subgraphs)

@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from msgspec import structs
-
 from edgedeploy_partitioner import plan as p
 from edgedeploy_partitioner.cost import Range, fixed
-from edgedeploy_partitioner.memory.lines import memory_lines
+from edgedeploy_partitioner.memory.lines import memory_lines, without_bound
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
 from edgedeploy_partitioner.memory.platform import Platform
 from edgedeploy_partitioner.model.graph import Graph
@@ -78,10 +76,14 @@ class Whole:
             for scn, schedule in zip(self.scenes, self.schedules, strict=True)
         }
         memory, warns = memory_lines(self.graph, executed, self.main, self.target.cpu.threads, self._platform)
-        if not any(schedule.unpacking for schedule in self.schedules):
+        unmodelled = [
+            *(["XNNPACK unpacks constants in a node of its own"] if any(s.unpacking for s in self.schedules) else []),
+            *(["the runtime frees nothing once it undid XNNPACK"] if self.target.is_undone else []),
+        ]
+        if not unmodelled:
             return memory, warns
-        told = p.Warn("arena_lower_bound", "XNNPACK unpacks constants in a node of its own, which is not modelled")
-        return structs.replace(memory, arena_exact=False), (*warns, told)
+        told = p.Warn("arena_lower_bound", f"{' and '.join(unmodelled)}, which is not modelled")
+        return without_bound(memory), (*warns, told)
 
     @property
     def _platform(self) -> Platform:
