@@ -33,7 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from edgedeploy_agent.trial import own_stdout, stock_runtime
+from edgedeploy_agent.runtime import interpreter_for, stock_runtime
+from edgedeploy_agent.trial import own_stdout
 
 STAGES = ("before", "load", "allocate", "run")
 _RUNS = 2  # XNNPACK sets its buffers up in the first, and may move them in the second
@@ -108,11 +109,8 @@ def _life(module: Any, path: str, options: argparse.Namespace, stages: dict[str,
     def at(stage: str) -> None:
         stages[stage] = usage()
 
-    extra = {}
-    if options.xnnpack == "off":
-        extra["experimental_op_resolver_type"] = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     at("before")
-    interpreter = module.Interpreter(model_path=path, num_threads=options.threads, **extra)
+    interpreter = interpreter_for(module, path, threads=options.threads, xnnpack=options.xnnpack != "off")
     at("load")
     interpreter.allocate_tensors()
     at("allocate")

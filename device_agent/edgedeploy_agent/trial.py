@@ -23,8 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from edgedeploy_agent.runtime import interpreter_for, stock_runtime
+
 STAGES = ("start", "load", "allocate", "invoke", "done")
-_SEED = 20240229
+SEED = 20240229
 _NO_REASON = "gave up without a reason, as it does when memory cannot be allocated"
 
 
@@ -52,16 +54,16 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         begin("start")
         module, name, version = stock_runtime()
         result["runtime"] = {"name": name, "version": version}
-        _limit_memory(options.memory_bytes)
+        limit_memory(options.memory_bytes)
         begin("load")
-        interpreter = module.Interpreter(**_interpreter_options(module, options))
+        interpreter = interpreter_for(module, options.model, threads=options.threads, xnnpack=options.xnnpack != "off")
         for position, shape in options.resize:
             interpreter.resize_tensor_input(interpreter.get_input_details()[position]["index"], shape)
         begin("allocate")
         interpreter.allocate_tensors()
         result["xnnpack_partitions"] = _xnnpack_partitions(interpreter)
         begin("invoke")
-        random = np.random.default_rng(_SEED)
+        random = np.random.default_rng(SEED)
         for _ in range(options.digests or 1):
             _feed(interpreter, random)
             interpreter.invoke()
@@ -118,33 +120,12 @@ def _limit(deadline_s: int | None) -> None:
         signal.alarm(deadline_s)
 
 
-def _limit_memory(memory_bytes: int | None) -> None:
+def limit_memory(memory_bytes: int | None) -> None:
     """What the model may map beyond what Python and the runtime have mapped already."""
     if memory_bytes:
         with open("/proc/self/statm") as statm:
             mapped = int(statm.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes,) * 2)
-
-
-def stock_runtime() -> tuple[Any, str, str]:
-    """The interpreter module that is installed, its name and version."""
-    from importlib import import_module
-    from importlib.metadata import PackageNotFoundError, version
-
-    reasons = []
-    for package, distribution in (("ai_edge_litert", "ai-edge-litert"), ("tflite_runtime", "tflite-runtime")):
-        try:
-            return import_module(package + ".interpreter"), distribution, version(distribution)
-        except (ImportError, PackageNotFoundError) as error:  # noqa: PERF203 - two at most
-            reasons.append(f"{distribution}: {error}")
-    raise ImportError(f"no TFLite runtime ({'; '.join(reasons)})")
-
-
-def _interpreter_options(module: Any, options: argparse.Namespace) -> dict[str, Any]:
-    found = {"model_path": options.model, "num_threads": options.threads}
-    if options.xnnpack == "off":
-        found["experimental_op_resolver_type"] = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    return found
 
 
 def _xnnpack_partitions(interpreter: Any) -> int | None:

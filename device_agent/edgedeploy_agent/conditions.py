@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a measurement is taken in: clocks, temperatures, what throttles the CPUs, and what else runs on them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from edgedeploy_agent.clusters import CPU, clocks
+from edgedeploy_agent.machine import Machine
+
+_RASPBERRY = "sys/devices/platform/soc/soc:firmware/get_throttled"
+_RASPBERRY_NOW = 0xF  # under-voltage, capped, throttled, soft temperature limit; higher bits: since it was started
+
+
+class Observer:
+    """Looks at the machine now and then; what is a rate is that since it last looked."""
+
+    def __init__(self, machine: Machine, cpus: Iterable[int]) -> None:
+        self._machine = machine
+        self._cpus = frozenset(cpus)
+        self._throttles = throttle_count(machine)
+        self._then = time.monotonic(), self._busy(), _own_s()
+
+    def look(self) -> dict[str, Any]:
+        """Fields of the protocol's Conditions."""
+        return {
+            "clusters": clocks(self._machine),
+            "temperatures": temperatures(self._machine),
+            "throttled": self._throttled(),
+            "load": self._load(),
+            "load_average": load_average(self._machine),
+        }
+
+    def _throttled(self) -> list[str]:
+        count = throttle_count(self._machine)
+        found = []
+        if count is not None and self._throttles is not None and count > self._throttles:
+            found.append(f"the CPU throttled {count - self._throttles} times")
+        self._throttles = count
+        for device in self._machine.names("sys/class/thermal/cooling_device*"):
+            kind = self._machine.text(f"{device}/type") or ""
+            if "cpu" in kind.lower() and (self._machine.number(f"{device}/cur_state") or 0) > 0:
+                found.append(f"cooling by {kind}")
+        flags = self._machine.text(_RASPBERRY)
+        if flags and int(flags, 16) & _RASPBERRY_NOW:
+            found.append(f"the firmware reports throttling or low voltage (0x{int(flags, 16):x})")
+        return found
+
+    def _load(self) -> float | None:
+        now = time.monotonic(), self._busy(), _own_s()
+        passed, busy, own = (_since(a, b) for a, b in zip(now, self._then))
+        self._then = now
+        return None if not passed or busy is None or own is None else max(0.0, (busy - own) / passed)
+
+    def _busy(self) -> float | None:
+        """Seconds that the CPUs in use have not been idle, since the start of the machine."""
+        ticks = 0
+        for line in (self._machine.text("proc/stat") or "").splitlines():
+            name, *times = line.split()
+            if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in self._cpus:
+                user, nice, system, _idle, _wait, *more = map(int, times[:8])
+                ticks += user + nice + system + sum(more)
+        return ticks / os.sysconf("SC_CLK_TCK") if ticks else None
+
+
+def temperatures(machine: Machine) -> list[dict[str, Any]]:
+    found = []
+    for zone in machine.names("sys/class/thermal/thermal_zone*"):
+        value = machine.number(f"{zone}/temp")
+        if value is not None:
+            found.append({"zone": machine.text(f"{zone}/type") or os.path.basename(zone), "celsius": value / 1000})
+    return found
+
+
+def throttle_count(machine: Machine) -> int | None:
+    """How often the CPUs were throttled since the machine was started, where they count it."""
+    counts = [machine.number(name) for name in machine.names(f"{CPU}/cpu*/thermal_throttle/core_throttle_count")]
+    return sum(count or 0 for count in counts) if counts else None
+
+
+def load_average(machine: Machine) -> float | None:
+    said = machine.text("proc/loadavg")
+    return float(said.split()[0]) if said else None
+
+
+def _own_s() -> float:
+    times = os.times()
+    return times.user + times.system
+
+
+def _since(now: float | None, then: float | None) -> float | None:
+    return None if now is None or then is None else now - then

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The child process that runs a model. It may crash, hang or be killed: whoever started it makes that an answer.
+
+``python -m edgedeploy_agent.worker`` reads one line of JSON, the task, and the bytes of its input tensors from stdin.
+It says what happens on stdout, one line of JSON each: ``{"progress": {"stage": "load"}}`` and the other events of the
+protocol by their field names, with ``{"chunk": {...}, "bytes": N}`` followed by N bytes for an output.
+
+``mode`` is "examine" (what XNNPACK takes, memory), "measure" (times) or "run" (outputs).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from edgedeploy_agent.conditions import Observer
+from edgedeploy_agent.ending import MESSAGE_CHARACTERS, lacks_memory
+from edgedeploy_agent.footprint import reset_peak, settle, usage
+from edgedeploy_agent.machine import Machine
+from edgedeploy_agent.runtime import coverage, interpreter_for, stock_runtime
+from edgedeploy_agent.trial import SEED, limit_memory, sample
+
+_PR_SET_PDEATHSIG = 1
+_LOG_BYTES = 1 << 24
+_CHUNK = 1 << 20
+_LATE_S = 5  # its own deadline is that much later than the one of whoever started it
+_NO_REASON = "gave up without a reason, as it does when memory cannot be allocated"
+_MOST_IN_BATCH = 10_000
+
+
+class Task:
+    """One model to run, as asked for, and the way to say what happens."""
+
+    def __init__(self, asked: dict[str, Any], answer: Any) -> None:
+        self.asked = asked
+        self.stage = "start"
+        self._answer = answer
+
+    def say(self, event: dict[str, Any], data: bytes = b"") -> None:
+        signal.alarm(int(self.asked["deadline_s"]) + _LATE_S)
+        self._answer.write(json.dumps(event).encode() + b"\n" + data)
+        self._answer.flush()
+
+    def begin(self, stage: str) -> None:
+        self.stage = stage
+        self.say({"progress": {"stage": stage}})
+
+
+def main() -> int:
+    """Do the task; 0 if the model ran."""
+    answer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # native code prints what it likes
+    asked = json.loads(sys.stdin.buffer.readline() or "null")
+    if asked is None:
+        return 1
+    _die_with(asked["parent"])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_LOG_BYTES, _LOG_BYTES))
+    given = [(t["name"], _read_tensor(t)) for t in asked.get("tensors", ())]
+    task = Task(asked, answer)
+    try:
+        task.begin("start")
+        if asked["inputs"]:
+            with np.load(asked["inputs"]) as arrays:
+                given += arrays.items()
+        os.sched_setaffinity(0, asked["cpus"])  # before the runtime starts threads, which inherit it
+        _MODES[asked["mode"]](task, given)
+        task.say({"done": {}})
+    except ImportError as error:
+        return _fail(task, "no-runtime", error)
+    except MemoryError as error:
+        return _fail(task, "out-of-memory", error)
+    except Exception as error:
+        return _fail(task, "out-of-memory" if lacks_memory(str(error)) else "refused", error)
+    return 0
+
+
+def _fail(task: Task, kind: str, error: Exception) -> int:
+    words = " ".join(str(error).split()) or _NO_REASON
+    task.say({"failure": {"kind": kind, "stage": task.stage, "message": words[:MESSAGE_CHARACTERS]}})
+    return 1
+
+
+def _die_with(parent: int) -> None:
+    """Be killed when the parent is gone, however it went; at once if it is gone already."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _read_tensor(tensor: dict[str, Any]) -> Any:
+    dtype = np.dtype(tensor["dtype"])
+    data = sys.stdin.buffer.read(int(np.prod(tensor["shape"], dtype=np.int64)) * dtype.itemsize)
+    return np.frombuffer(data, dtype).reshape(tensor["shape"])
+
+
+# --- what a task does --------------------------------------------------
+
+
+def _examine(task: Task, given: list[tuple[str, Any]]) -> None:
+    module, name, version = _runtime(task)
+    if task.asked["memory"]:
+        settle()
+    has_peak = reset_peak()
+    baseline = usage()
+    interpreter = _load(task, module)
+    loaded = usage()
+    _allocate(task, interpreter, given)
+    allocated = usage()
+    _feed(interpreter, given)
+    task.begin("invoke")
+    for _ in range(2):  # XNNPACK sets its buffers up in the first, and may move them in the second
+        interpreter.invoke()
+    after = usage()
+    seen = coverage(interpreter)
+    task.say({"runtime": {"name": name, "version": version, **seen._asdict()}})
+    if task.asked["memory"]:
+        memory = {
+            "baseline_bytes": baseline["rss_bytes"],
+            "after_load_bytes": loaded["rss_bytes"],
+            "after_allocate_bytes": allocated["rss_bytes"],
+            "peak_bytes": after["peak_bytes"] if has_peak else None,
+            "pss_bytes": after["pss_bytes"],
+            "arena_bytes": _arena_bytes(interpreter),
+        }
+        task.say({"memory": memory})
+
+
+def _measure(task: Task, given: list[tuple[str, Any]]) -> None:
+    asked = task.asked
+    module, _, _ = _runtime(task)
+    observer = Observer(Machine(asked["root"]), asked["cpus"])
+    begun = time.perf_counter_ns()
+    interpreter = _load(task, module)
+    _allocate(task, interpreter, given)
+    load_ns = time.perf_counter_ns() - begun
+    _feed(interpreter, given)
+    task.say({"effective": {"threads": asked["threads"], "cpus": sorted(os.sched_getaffinity(0))}})
+    task.begin("first run")
+    [first_run_ns] = timed(interpreter.invoke, 1)
+    task.begin("warm-up")
+    estimate_ns = min(timed(interpreter.invoke, max(1, asked["warmup"])))
+    task.begin("measure")
+    gc.disable()
+    task.say({"start": {"load_ns": load_ns, "first_run_ns": first_run_ns, "before": observer.look()}})
+    batch = min(_MOST_IN_BATCH, max(1, round(asked["batch_s"] * 1e9 / estimate_ns)))
+    ends = time.monotonic() + (asked["most_s"] or float("inf"))
+    left = asked["most_runs"] or sys.maxsize
+    while left > 0 and time.monotonic() < ends:
+        samples = timed(interpreter.invoke, min(batch, left))
+        left -= len(samples)
+        task.say({"batch": {"samples_ns": samples, "after": observer.look()}})
+
+
+def timed(run: Any, count: int) -> list[int]:
+    """How long each of ``count`` calls takes, in nanoseconds."""
+    clock = time.perf_counter_ns
+    samples = []
+    for _ in range(count):
+        begun = clock()
+        run()
+        samples.append(clock() - begun)
+    return samples
+
+
+def _run(task: Task, given: list[tuple[str, Any]]) -> None:
+    module, name, version = _runtime(task)
+    interpreter = _load(task, module)
+    _allocate(task, interpreter, given)
+    _feed(interpreter, given)
+    task.begin("invoke")
+    interpreter.invoke()
+    outputs = [(t["name"], _sendable(interpreter.get_tensor(t["index"]))) for t in interpreter.get_output_details()]
+    for tensor, value in outputs:
+        data = value.tobytes()
+        described = {"name": tensor, "dtype": value.dtype.str, "shape": list(value.shape)}
+        for start in range(0, max(len(data), 1), _CHUNK):
+            piece = data[start : start + _CHUNK]
+            task.say({"chunk": {} if start else {"tensor": described}, "bytes": len(piece)}, piece)
+    seen = coverage(interpreter)  # at the end: looking is a delegate, too
+    task.say({"runtime": {"name": name, "version": version, **seen._asdict()}})
+
+
+_MODES = {"examine": _examine, "measure": _measure, "run": _run}
+
+
+# --- its steps -----------------------------------------------------------
+
+
+def _runtime(task: Task) -> tuple[Any, str, str]:
+    found = stock_runtime()
+    limit_memory(task.asked["memory_bytes"])
+    return found
+
+
+def _load(task: Task, module: Any) -> Any:
+    task.begin("load")
+    asked = task.asked
+    return interpreter_for(module, asked["model"], threads=asked["threads"], xnnpack=asked["xnnpack"])
+
+
+def _allocate(task: Task, interpreter: Any, given: list[tuple[str, Any]]) -> None:
+    for tensor, value in _paired(interpreter, given):
+        if tuple(tensor["shape"]) != value.shape:
+            interpreter.resize_tensor_input(tensor["index"], value.shape)
+    task.begin("allocate")
+    interpreter.allocate_tensors()
+
+
+def _feed(interpreter: Any, given: list[tuple[str, Any]]) -> None:
+    """Give every input what is given for it, or else numbers from a fixed seed."""
+    values = {tensor["index"]: value for tensor, value in _paired(interpreter, given)}
+    random = np.random.default_rng(SEED)
+    for tensor in interpreter.get_input_details():
+        index = tensor["index"]
+        made = sample(random, tensor["dtype"], tuple(tensor["shape"]))
+        try:
+            interpreter.set_tensor(index, values.get(index, made))
+        except (TypeError, ValueError):
+            if index in values:
+                raise
+            # a type that NumPy cannot hand over (4 bits, a resource) stays as it is
+
+
+def _paired(interpreter: Any, given: list[tuple[str, Any]]) -> list[tuple[dict[str, Any], Any]]:
+    """Input tensors and what is given for them: by name, or by position where no name is an input's."""
+    inputs = interpreter.get_input_details()
+    named = {tensor["name"]: tensor for tensor in inputs}
+    if len(given) == len(inputs) and not named.keys() & {name for name, _ in given}:
+        return list(zip(inputs, (value for _, value in given)))
+    unknown = [name for name, _ in given if name not in named]
+    if unknown:
+        raise ValueError(f"the model has no input {unknown[0]!r}")
+    return [(named[name], value) for name, value in given]
+
+
+def _sendable(value: Any) -> Any:
+    return np.ascontiguousarray(value.astype(bytes) if value.dtype.hasobject else value).reshape(value.shape)
+
+
+def _arena_bytes(interpreter: Any) -> int | None:
+    from edgedeploy_agent.inspector import arena_sizes
+
+    sizes = arena_sizes(interpreter)
+    return None if sizes is None else sum(arena for arena, _ in sizes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

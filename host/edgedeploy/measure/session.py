@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session with the agent on a device: it is started for the session and ends with it."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import hashlib
+import json
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+
+from edgedeploy.link import Link, LinkLost, Process
+from edgedeploy.measure.errors import AgentError, BadRequest, Busy, ModelFailed, VersionMismatch
+from edgedeploy_agent import __version__
+from edgedeploy_protos import PROTOCOL, agent_pb2, agent_pb2_grpc
+
+START_S = 60.0
+_IDLE_S = 120.0
+_CALL_S = 60.0
+_CHUNK = 1 << 20
+
+Tensors = dict[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to run a model (the protocol's Settings). Files are paths on this machine."""
+
+    model: Path
+    inputs: Path | None = None
+    threads: int = 0
+    cpus: str = ""
+    xnnpack: bool = True
+    deadline_s: float = 60.0
+    memory_bytes: int = 0
+    wait: bool = False
+
+
+class Session:
+    """Calls to the agent, made by :func:`session`."""
+
+    def __init__(self, link: Link, stub: Any, token: str, *, shares_files: bool) -> None:
+        self.device = link.name
+        self._link = link
+        self._stub = stub
+        self._metadata = (("token", token),)
+        self._shares_files = shares_files
+
+    def hello(self) -> None:
+        client = f"{getpass.getuser()}@{socket.gethostname()} (process {os.getpid()})"
+        request = agent_pb2.HelloRequest(version=__version__, protocol=PROTOCOL, client=client)
+        self._call(self._stub.Hello, request)
+
+    def probe(self) -> Any:
+        """The protocol's Device."""
+        return self._call(self._stub.Probe, agent_pb2.ProbeRequest())
+
+    def measure(self, settings: Settings, **asked: Any) -> Iterator[Any]:
+        """The events of one measurement; ``asked`` are the other fields of MeasureRequest. Closing it ends the run.
+
+        Raises ModelFailed, Busy, BadRequest.
+        """
+        request = agent_pb2.MeasureRequest(settings=self._settings(settings), **asked)
+        yield from self._events(self._stub.Measure(request, metadata=self._metadata))
+
+    def run(self, settings: Settings, inputs: Tensors) -> tuple[Tensors, Any]:
+        """Run once: the outputs by name, and the protocol's Runtime. Raises as :meth:`measure` does."""
+        prepared = self._settings(settings)
+        call = self._stub.Run(_requests(prepared, inputs), metadata=self._metadata)
+        received: list[tuple[Any, bytearray]] = []
+        runtime = None
+        for event in self._events(call):
+            kind = event.WhichOneof("event")
+            if kind == "runtime":
+                runtime = event.runtime
+            elif kind == "chunk":
+                if event.chunk.HasField("tensor"):
+                    received.append((event.chunk.tensor, bytearray()))
+                received[-1][1].extend(event.chunk.data)
+        return {t.name: np.frombuffer(data, np.dtype(t.dtype)).reshape(t.shape) for t, data in received}, runtime
+
+    def stop(self) -> None:
+        with contextlib.suppress(grpc.RpcError):
+            self._stub.Stop(agent_pb2.StopRequest(), metadata=self._metadata, timeout=1)
+
+    def _settings(self, settings: Settings) -> Any:
+        """In the protocol's words, with the files on the device."""
+        model, *inputs = self._prepared([settings.model, *([settings.inputs] if settings.inputs else [])])
+        return agent_pb2.Settings(
+            model=model,
+            inputs=inputs[0] if inputs else "",
+            threads=settings.threads,
+            cpus=settings.cpus,
+            without_xnnpack=not settings.xnnpack,
+            deadline_s=settings.deadline_s,
+            memory_bytes=settings.memory_bytes,
+            wait=settings.wait,
+        )
+
+    def _prepared(self, paths: Sequence[Path]) -> list[str]:
+        """Hashes of the files, which the agent has now; only what it lacks is sent."""
+        hashes = {_sha256(path): path for path in paths}
+        files = [
+            agent_pb2.File(
+                sha256=sha256, size=path.stat().st_size, path=str(path.absolute()) if self._shares_files else ""
+            )
+            for sha256, path in hashes.items()
+        ]
+        for _ in range(2):
+            reply = self._call(self._stub.Prepare, agent_pb2.PrepareRequest(files=files))
+            if not reply.missing:
+                return list(hashes)
+            for sha256 in reply.missing:
+                self._link.push(hashes[sha256], f"{reply.folder}/{sha256}")
+        raise AgentError(f"{self.device}: files do not arrive whole in {reply.folder}")
+
+    def _call(self, method: Callable[..., Any], request: Any) -> Any:
+        with self._explained():
+            return method(request, metadata=self._metadata, timeout=_CALL_S)
+
+    def _events(self, call: Any) -> Iterator[Any]:
+        try:
+            with self._explained():
+                for event in call:
+                    if event.WhichOneof("event") == "failure":
+                        failure = event.failure
+                        raise ModelFailed(self.device, failure.kind, failure.stage, failure.message)
+                    yield event
+        finally:
+            call.cancel()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say a failed call in this program's words."""
+        try:
+            yield
+        except grpc.RpcError as error:
+            code, words = error.code(), error.details()
+            kind: type[Exception] = {
+                grpc.StatusCode.RESOURCE_EXHAUSTED: Busy,
+                grpc.StatusCode.INVALID_ARGUMENT: BadRequest,
+                grpc.StatusCode.FAILED_PRECONDITION: BadRequest,
+            }.get(code, AgentError)
+            words = f"the agent is gone: {words}" if code == grpc.StatusCode.UNAVAILABLE else words
+            raise kind(f"{self.device}: {words}") from None
+
+
+@contextlib.contextmanager
+def session(link: Link, command: str, *, shares_files: bool = False) -> Iterator[Session]:
+    """Start the agent by ``command``, shake hands, and end it afterwards, whatever happens.
+
+    ``shares_files``: the machine sees this machine's files, and need not be sent them. Raises AgentError, LinkError.
+    """
+    token = secrets.token_hex(32)
+    process = link.start(command)
+    try:
+        port = _started(link, process, token)
+        with grpc.insecure_channel(f"127.0.0.1:{link.forward(port)}", options=_OPTIONS) as channel:
+            made = Session(link, agent_pb2_grpc.AgentStub(channel), token, shares_files=shares_files)  # type: ignore[no-untyped-call]
+            made.hello()
+            yield made
+            made.stop()
+    finally:
+        process.stop()
+
+
+_OPTIONS = (
+    ("grpc.enable_http_proxy", 0),  # the address is this machine's loopback
+    ("grpc.keepalive_time_ms", 20_000),
+)
+
+
+def _started(link: Link, process: Process, token: str) -> int:
+    """The agent's port."""
+    asked = {"token": token, "idle_s": _IDLE_S, "version": __version__}
+    try:
+        process.write(json.dumps(asked).encode() + b"\n")
+        answer = json.loads(process.read_line(START_S))
+    except (LinkLost, ValueError):
+        said = process.stderr_tail().strip().splitlines()
+        why = f": {said[-1]}" if said else ""
+        raise AgentError(f"{link.name}: the agent does not start{why}") from None
+    if (answer["version"], answer["protocol"]) != (__version__, PROTOCOL):
+        raise VersionMismatch(
+            f"{link.name}: the agent there is {answer['version']} (protocol {answer['protocol']}), this program "
+            f"{__version__} (protocol {PROTOCOL}); 'edgedeploy device setup {link.name}' brings them together"
+        )
+    return int(answer["port"])
+
+
+def _requests(settings: Any, inputs: Tensors) -> Iterable[Any]:
+    yield agent_pb2.RunRequest(settings=settings)
+    for name, value in inputs.items():
+        data = np.ascontiguousarray(value).tobytes()
+        tensor = agent_pb2.Tensor(name=name, dtype=value.dtype.str, shape=value.shape)
+        for start in range(0, max(len(data), 1), _CHUNK):
+            piece = data[start : start + _CHUNK]
+            chunk = agent_pb2.Chunk(data=piece) if start else agent_pb2.Chunk(tensor=tensor, data=piece)
+            yield agent_pb2.RunRequest(chunk=chunk)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
