@@ -37,6 +37,10 @@ _NO_REASON = "gave up without a reason, as it does when memory cannot be allocat
 _MOST_IN_BATCH = 10_000
 
 
+class BadInputs(ValueError):
+    """What is given does not fit the model's inputs."""
+
+
 class Task:
     """One model to run, as asked for, and the way to say what happens."""
 
@@ -70,11 +74,12 @@ def main() -> int:
     try:
         task.begin("start")
         if asked["inputs"]:
-            with np.load(asked["inputs"]) as arrays:
-                given += arrays.items()
+            given += _read_file(asked["inputs"])
         os.sched_setaffinity(0, asked["cpus"])  # before the runtime starts threads, which inherit it
         _MODES[asked["mode"]](task, given)
         task.say({"done": {}})
+    except BadInputs as error:
+        return _fail(task, "inputs", error)
     except ImportError as error:
         return _fail(task, "no-runtime", error)
     except MemoryError as error:
@@ -101,6 +106,14 @@ def _read_tensor(tensor: dict[str, Any]) -> Any:
     dtype = np.dtype(tensor["dtype"])
     data = sys.stdin.buffer.read(int(np.prod(tensor["shape"], dtype=np.int64)) * dtype.itemsize)
     return np.frombuffer(data, dtype).reshape(tensor["shape"])
+
+
+def _read_file(path: str) -> list[tuple[str, Any]]:
+    try:
+        with np.load(path) as arrays:
+            return list(arrays.items())
+    except (ValueError, AttributeError, OSError) as error:  # BadZipFile is no file of numpy's, pickles are refused
+        raise BadInputs(f"the inputs are no .npz file of arrays: {error}") from None
 
 
 # --- what a task does --------------------------------------------------
@@ -225,9 +238,9 @@ def _feed(interpreter: Any, given: list[tuple[str, Any]]) -> None:
         made = sample(random, tensor["dtype"], tuple(tensor["shape"]))
         try:
             interpreter.set_tensor(index, values.get(index, made))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
             if index in values:
-                raise
+                raise BadInputs(" ".join(str(error).split())) from None
             # a type that NumPy cannot hand over (4 bits, a resource) stays as it is
 
 
@@ -239,7 +252,7 @@ def _paired(interpreter: Any, given: list[tuple[str, Any]]) -> list[tuple[dict[s
         return list(zip(inputs, (value for _, value in given)))
     unknown = [name for name, _ in given if name not in named]
     if unknown:
-        raise ValueError(f"the model has no input {unknown[0]!r}")
+        raise BadInputs(f"the model has no input {unknown[0]!r}, but {', '.join(map(repr, named))}")
     return [(named[name], value) for name, value in given]
 
 

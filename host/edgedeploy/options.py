@@ -59,6 +59,14 @@ def targets(boards: str, npu: str | None) -> dict[str, tuple[str, str | None]]:
     return found
 
 
+def device_list(text: str) -> list[str]:
+    """``D`` or ``D,D2``; each once."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise typer.BadParameter(f"--on {text!r} has an empty name")
+    return list(dict.fromkeys(names))
+
+
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """``NAME=1,224,224,3`` entries by name; the name may contain ``=``."""
     shapes: dict[str, tuple[int, ...]] = {}
@@ -89,6 +97,18 @@ def parse_limit(text: str | None) -> int | None:
 
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)]
+Runnable = Annotated[
+    Path, typer.Argument(metavar="MODEL|BUNDLE", help="A .tflite file, or a bundle's folder.", show_default=False)
+]
+Devices = Annotated[str, typer.Option("--on", metavar="D[,D2]", help="Devices; 'local' is this machine.")]
+Deadline = Annotated[
+    float, typer.Option("--deadline", min=1, metavar="S", help="Without a sign of life for so long, the model hangs.")
+]
+MemoryCap = Annotated[
+    str | None,
+    typer.Option("--memory-cap", metavar="64MiB", help="Most memory the model may map. [default: what is free]"),
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait while another client measures on the device.")]
 BoardName = Annotated[
     str, typer.Option("--board", metavar="B", help="A board profile ('edgedeploy boards' lists them) or a .toml file.")
 ]

@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class Session:
         """The protocol's Device."""
         return self._call(self._stub.Probe, agent_pb2.ProbeRequest())
 
-    def measure(self, settings: Settings, **asked: Any) -> Iterator[Any]:
+    def measure(self, settings: Settings, **asked: Any) -> Generator[Any, None, None]:
         """The events of one measurement; ``asked`` are the other fields of MeasureRequest. Closing it ends the run.
 
         Raises ModelFailed, Busy, BadRequest.
@@ -133,6 +133,8 @@ class Session:
                 for event in call:
                     if event.WhichOneof("event") == "failure":
                         failure = event.failure
+                        if failure.kind == "inputs":
+                            raise BadRequest(failure.message)
                         raise ModelFailed(self.device, failure.kind, failure.stage, failure.message)
                     yield event
         finally:

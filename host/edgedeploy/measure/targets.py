@@ -6,10 +6,13 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
+from edgedeploy import output
+from edgedeploy.link import LinkError
 from edgedeploy.link.local import LocalLink
-from edgedeploy.measure.errors import BadRequest
+from edgedeploy.measure.errors import BadRequest, ModelFailed
 from edgedeploy.measure.session import Session, session
 
 LOCAL = "local"
@@ -23,3 +26,29 @@ def reach(name: str) -> Iterator[Session]:
     command = f"exec {shlex.quote(sys.executable)} -P -m edgedeploy_agent.server"
     with session(LocalLink(), command, shares_files=True) as opened:
         yield opened
+
+
+Failed = LinkError | BadRequest | ModelFailed
+T = TypeVar("T")
+
+
+def attempts(names: Sequence[str], act: Callable[[Session], T]) -> dict[str, T | Failed]:
+    """What ``act`` gives on each device, one after the other; that one is not usable does not stop the others."""
+    results: dict[str, T | Failed] = {}
+    for name in names:
+        try:
+            with reach(name) as opened:
+                results[name] = act(opened)
+        except (LinkError, BadRequest, ModelFailed) as error:
+            results[name] = error
+    return results
+
+
+def error_json(name: str, error: Failed) -> dict[str, Any]:
+    return {"schema": "edgedeploy.error/1", "device": name, "exit_code": error.exit_code, "error": str(error)}
+
+
+def failed(error: Failed) -> int:
+    """Say it; its exit code."""
+    output.say(f"error: {error}")
+    return error.exit_code

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgedeploy import options as o
+
+if TYPE_CHECKING:
+    from edgedeploy.measure.bench import Bench
+
+NOT_VALID = 5
+
+
+def command(
+    model: o.Runnable,
+    devices: o.Devices,
+    runs: Annotated[
+        int | None, typer.Option("--runs", min=1, metavar="N", help="Warm runs. [default: until the median is known]")
+    ] = None,
+    min_time: Annotated[
+        float | None, typer.Option("--min-time", min=0.001, metavar="S", help="Seconds of warm runs.")
+    ] = None,
+    warmup: Annotated[
+        int, typer.Option("--warmup", min=0, metavar="N", help="Runs after the first that do not count.")
+    ] = 3,
+    threads: o.Threads = None,
+    cpus: o.Cpus = None,
+    governor: Annotated[
+        str | None,
+        typer.Option(
+            "--set-governor", metavar="NAME", help="Set this frequency governor meanwhile, as root on the device."
+        ),
+    ] = None,
+    inputs: Annotated[
+        Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs by name. [default: random]")
+    ] = None,
+    memory: Annotated[bool, typer.Option("--memory", help="Measure memory, too.")] = False,
+    require_valid: Annotated[
+        bool, typer.Option("--require-valid", help="Exit 5 if the measurement cannot be trusted.")
+    ] = False,
+    deadline: o.Deadline = 60.0,
+    memory_cap: o.MemoryCap = None,
+    wait: o.Wait = False,
+    file: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Also write the JSON to a file.")
+    ] = None,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
+) -> int:
+    """Measure how fast a model, or a bundle, runs on a device.
+
+    Loading, the first run and warm runs are told apart. The measurement goes on until the median is known to 1 %, or
+    for 10 seconds; its verdict says whether clocks, heat and other programs leave it to be trusted.
+    """
+    from edgedeploy import output
+    from edgedeploy.measure.bench import Extent, bench, bench_json
+    from edgedeploy.measure.prediction import prediction
+    from edgedeploy.measure.session import Session, Settings
+    from edgedeploy.measure.subject import subject
+    from edgedeploy.measure.targets import attempts, error_json, failed
+    from edgedeploy.report.bench import bench_report
+    from edgedeploy.report.page import style_for
+
+    if runs is not None and min_time is not None:
+        raise typer.BadParameter("--runs and --min-time exclude each other")
+    names = o.device_list(devices)
+    what = subject(model)
+    settings = Settings(
+        model=what.file,
+        inputs=inputs,
+        threads=threads or 0,
+        cpus=cpus or "",
+        deadline_s=deadline,
+        memory_bytes=o.parse_limit(memory_cap) or 0,
+        wait=wait,
+    )
+    extent = Extent(runs or 0, min_time or 0.0, warmup)
+
+    def measured(session: Session) -> Bench:
+        return bench(session, what, settings, extent, memory=memory, governor=governor or "", plan=plan)
+
+    with output.progress(f"planning {model.name}", quiet=quiet):
+        plan = prediction(what, threads, cpus)
+    with output.progress(f"running {model.name} on {devices}", quiet=quiet), output.stoppable():
+        results = attempts(names, measured)
+    entries = [error_json(n, r) if isinstance(r, Exception) else bench_json(r) for n, r in results.items()]
+    encoded = output.json_bytes(entries[0] if len(entries) == 1 else entries)
+    done = [result for result in results.values() if not isinstance(result, Exception)]
+    if file is not None:
+        file.write_bytes(encoded)
+    if as_json:
+        output.emit(encoded)
+    elif done:
+        output.emit("\n".join(bench_report(each, style_for(quiet=quiet, verbose=verbose)) for each in done))
+    codes = [failed(result) for result in results.values() if isinstance(result, Exception)]
+    for each in done if require_valid else ():
+        if each.verdict != "valid":
+            output.say(f"not valid on {each.device}: {each.verdict}: {'; '.join(each.reasons)}")
+            codes.append(NOT_VALID)
+    return max(codes, default=0)
