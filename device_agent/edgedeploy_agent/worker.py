@@ -18,6 +18,7 @@ import resource
 import signal
 import sys
 import time
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ def _read_file(path: str) -> list[tuple[str, Any]]:
     try:
         with np.load(path) as arrays:
             return list(arrays.items())
-    except (ValueError, AttributeError, OSError) as error:  # BadZipFile is no file of numpy's, pickles are refused
+    except (ValueError, AttributeError, OSError, zipfile.BadZipFile) as error:
         raise BadInputs(f"the inputs are no .npz file of arrays: {error}") from None
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from edgedeploy.link import Link, LinkLost, Process
 from edgedeploy.measure.errors import AgentError, BadRequest, Busy, ModelFailed, VersionMismatch
+from edgedeploy.measure.messages import plain
 from edgedeploy_agent import __version__
 from edgedeploy_protos import PROTOCOL, agent_pb2, agent_pb2_grpc
 
@@ -72,21 +73,25 @@ class Session:
         request = agent_pb2.MeasureRequest(settings=self._settings(settings), **asked)
         yield from self._events(self._stub.Measure(request, metadata=self._metadata))
 
-    def run(self, settings: Settings, inputs: Tensors) -> tuple[Tensors, Any]:
-        """Run once: the outputs by name, and the protocol's Runtime. Raises as :meth:`measure` does."""
+    def run(self, settings: Settings, inputs: Tensors) -> tuple[Tensors, dict[str, Any]]:
+        """Run once: the outputs by name, and the fields of the protocol's Runtime. Raises as :meth:`measure` does."""
         prepared = self._settings(settings)
         call = self._stub.Run(_requests(prepared, inputs), metadata=self._metadata)
         received: list[tuple[Any, bytearray]] = []
-        runtime = None
+        runtime: dict[str, Any] = {}
         for event in self._events(call):
             kind = event.WhichOneof("event")
             if kind == "runtime":
-                runtime = event.runtime
+                runtime = plain(event.runtime)
             elif kind == "chunk":
                 if event.chunk.HasField("tensor"):
                     received.append((event.chunk.tensor, bytearray()))
                 received[-1][1].extend(event.chunk.data)
-        return {t.name: np.frombuffer(data, np.dtype(t.dtype)).reshape(t.shape) for t, data in received}, runtime
+        outputs: Tensors = {}
+        for tensor, data in received:
+            name = tensor.name if tensor.name not in outputs else f"{tensor.name} ({len(outputs)})"
+            outputs[name] = np.frombuffer(data, np.dtype(tensor.dtype)).reshape(tensor.shape)
+        return outputs, runtime
 
     def stop(self) -> None:
         with contextlib.suppress(grpc.RpcError):
