@@ -42,6 +42,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
+            cwd="/",  # nothing is imported from where the agent was started
             start_new_session=True,
         )
         line = json.dumps({**task, "parent": os.getpid()}).encode() + b"\n"

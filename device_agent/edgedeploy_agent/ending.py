@@ -6,8 +6,11 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Sequence
+from typing import Literal
 
 MESSAGE_CHARACTERS = 300
+NO_REASON = "gave up without a reason, as it does when memory cannot be allocated"
+"""What an empty message of a runtime means."""
 _OUT_OF_MEMORY = ("bad_alloc", "out of memory", "cannot allocate memory", "cannot be allocated", "failed to allocate")
 
 
@@ -21,7 +24,9 @@ def tail(log: bytes) -> list[str]:
     return [" ".join(line.split()) for line in log.decode(errors="replace").splitlines() if line.strip()]
 
 
-def how_it_died(code: int, log: Sequence[str], *, cpu_features: str = "") -> tuple[str, str]:
+def how_it_died(
+    code: int, log: Sequence[str], *, cpu_features: str = ""
+) -> tuple[Literal["crashed", "out-of-memory"], str]:
     """("crashed" or "out-of-memory", one line), of the exit code (negative: the signal) and what it logged last."""
     said = [line for line in log if not line.startswith("INFO: ")]
     last = said[-1][:MESSAGE_CHARACTERS] if said else ""

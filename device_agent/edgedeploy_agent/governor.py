@@ -30,6 +30,7 @@ def governed(machine: Machine, governor: str, cpus: Sequence[int]) -> Iterator[N
         [sys.executable, "-m", "edgedeploy_agent.governor", machine.root, governor, *map(str, cpus)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        cwd="/",
         start_new_session=True,
         text=True,
     )

@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = json.loads(line)
     ended = threading.Event()
     activity = Activity()
-    service = Service(Machine(options.root), os.path.abspath(options.folder), ended.set, activity.busy)
+    service = Service(Machine(os.path.abspath(options.root)), os.path.abspath(options.folder), ended.set, activity.busy)
     # a second agent must not get the port of the first
     server = grpc.server(
         futures.ThreadPoolExecutor(_THREADS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,6 +42,8 @@ class Service(agent_pb2_grpc.AgentServicer):
         self._busy = busy
         self._client = "another client"
         self._workers: set[Worker] = set()
+        self._one = threading.Lock()
+        self._ending = False
 
     def Hello(self, request: Any, context: Any) -> Any:  # noqa: N802 - the names of the protocol
         if (request.version, request.protocol) != (__version__, PROTOCOL):
@@ -111,7 +114,8 @@ class Service(agent_pb2_grpc.AgentServicer):
         return agent_pb2.StopReply()
 
     def end(self) -> None:
-        """End every worker."""
+        """End every worker; what becomes of its model is no answer any more."""
+        self._ending = True
         for worker in tuple(self._workers):
             worker.kill()
 
@@ -123,16 +127,19 @@ class Service(agent_pb2_grpc.AgentServicer):
         try:
             if not context.add_callback(worker.kill):
                 return  # the call is over already
-            yield from worker.events()
+            for event in worker.events():
+                if self._ending:
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "it was told to end")
+                yield event
         finally:
             self._workers.discard(worker)
             worker.close()
 
     @contextlib.contextmanager
     def _turn(self, settings: Any, context: Any) -> Iterator[None]:
-        """While no other client measures."""
+        """While no other client measures; a call of this one that is just ending is waited for."""
         try:
-            with self._busy(), alone(self._client, wait=settings.wait, goes_on=context.is_active):
+            with self._busy(), self._one, alone(self._client, wait=settings.wait, goes_on=context.is_active):
                 yield
         except Taken as taken:
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(taken))

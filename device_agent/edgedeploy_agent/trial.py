@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from edgedeploy_agent.ending import NO_REASON
 from edgedeploy_agent.runtime import interpreter_for, stock_runtime
 
 STAGES = ("start", "load", "allocate", "invoke", "done")
 SEED = 20240229
-_NO_REASON = "gave up without a reason, as it does when memory cannot be allocated"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     except MemoryError:
         result["error"] = "out of memory"
     except Exception as error:
-        result["error"] = " ".join(str(error).split()) or _NO_REASON
+        result["error"] = " ".join(str(error).split()) or NO_REASON
     return result
 
 

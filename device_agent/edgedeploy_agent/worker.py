@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from edgedeploy_agent.conditions import Observer
-from edgedeploy_agent.ending import MESSAGE_CHARACTERS, lacks_memory
+from edgedeploy_agent.ending import MESSAGE_CHARACTERS, NO_REASON, lacks_memory
 from edgedeploy_agent.footprint import reset_peak, settle, usage
 from edgedeploy_agent.machine import Machine
 from edgedeploy_agent.runtime import coverage, interpreter_for, stock_runtime
@@ -34,7 +34,6 @@ _PR_SET_PDEATHSIG = 1
 _LOG_BYTES = 1 << 24
 _CHUNK = 1 << 20
 _LATE_S = 5  # its own deadline is that much later than the one of whoever started it
-_NO_REASON = "gave up without a reason, as it does when memory cannot be allocated"
 _MOST_IN_BATCH = 10_000
 
 
@@ -86,14 +85,17 @@ def main() -> int:
     except MemoryError as error:
         return _fail(task, "out-of-memory", error)
     except Exception as error:
-        return _fail(task, "out-of-memory" if lacks_memory(str(error)) else "refused", error)
+        return _fail(task, "out-of-memory" if lacks_memory(_words(error)) else "refused", error)
     return 0
 
 
 def _fail(task: Task, kind: str, error: Exception) -> int:
-    words = " ".join(str(error).split()) or _NO_REASON
-    task.say({"failure": {"kind": kind, "stage": task.stage, "message": words[:MESSAGE_CHARACTERS]}})
+    task.say({"failure": {"kind": kind, "stage": task.stage, "message": _words(error)[:MESSAGE_CHARACTERS]}})
     return 1
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split()) or NO_REASON
 
 
 def _die_with(parent: int) -> None:

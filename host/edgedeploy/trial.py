@@ -14,11 +14,11 @@ import tempfile
 from dataclasses import dataclass
 from typing import IO, Any, Literal
 
+from edgedeploy_agent.ending import MESSAGE_CHARACTERS, how_it_died, lacks_memory, tail
+
 DEADLINE_S = 60.0
 MEMORY_BYTES = 2 << 30
 _LOG_TAIL_BYTES = 1 << 16
-_MESSAGE_CHARACTERS = 300
-_OUT_OF_MEMORY = ("bad_alloc", "out of memory", "cannot allocate memory", "cannot be allocated", "failed to allocate")
 
 Outcome = Literal["ran", "refused", "crashed", "out-of-memory", "timeout", "no-runtime"]
 
@@ -95,21 +95,20 @@ def _run(command: list[str], log: IO[bytes], deadline_s: float) -> tuple[bytes, 
 def _tail(log: IO[bytes]) -> list[str]:
     """The last lines that the child logged."""
     log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES, 0))
-    return [" ".join(line.split()) for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+    return tail(log.read())
 
 
 def _trial(answer: bytes, code: int | None, log: list[str], deadline_s: float, memory_bytes: int) -> Trial:
     stage = next((line.removeprefix("trial: ") for line in reversed(log) if line.startswith("trial: ")), "start")
-    said = [line for line in log if not line.startswith(("trial: ", "INFO: "))]
-    last = said[-1][:_MESSAGE_CHARACTERS] if said else ""
     if code is None or code == -signal.SIGALRM:
         return Trial("timeout", stage, f"no answer within {deadline_s:g} s")
     result = _result(answer)
     if result is not None:
         return _answered(result, memory_bytes)
-    if code == -signal.SIGKILL or any(word in line.lower() for line in said[-5:] for word in _OUT_OF_MEMORY):
-        return Trial("out-of-memory", stage, f"needs more than {memory_bytes} bytes" + (f": {last}" if last else ""))
-    return Trial("crashed", stage, _how_it_died(code) + (f": {last}" if last else ""))
+    kind, message = how_it_died(code, [line for line in log if not line.startswith("trial: ")])
+    if kind == "out-of-memory":
+        return Trial(kind, stage, f"needs more than {memory_bytes} bytes" + (f": {message}" if message else ""))
+    return Trial(kind, stage, message)
 
 
 def _result(answer: bytes) -> dict[str, Any] | None:
@@ -135,15 +134,7 @@ def _answered(result: dict[str, Any], memory_bytes: int) -> Trial:
             digests=tuple(result.get("digests", ())),
             arena_bytes=None if arenas is None else tuple(arenas),
         )
-    if any(word in error.lower() for word in _OUT_OF_MEMORY):
+    if lacks_memory(error):
         return Trial("out-of-memory", stage, f"needs more than {memory_bytes} bytes: {error}", runtime)
     outcome: Outcome = "refused" if runtime else "no-runtime"
-    return Trial(outcome, stage, error[:_MESSAGE_CHARACTERS], runtime, result["xnnpack_partitions"])
-
-
-def _how_it_died(code: int) -> str:
-    if code >= 0:
-        return f"the process ended with code {code}"
-    with contextlib.suppress(ValueError):
-        return f"killed by {signal.Signals(-code).name}"
-    return f"killed by signal {-code}"
+    return Trial(outcome, stage, error[:MESSAGE_CHARACTERS], runtime, result["xnnpack_partitions"])

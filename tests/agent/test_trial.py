@@ -15,7 +15,8 @@ import pytest
 
 from edgedeploy.trial import Trial, try_model
 from edgedeploy_agent import trial as agent
-from edgedeploy_partitioner.model.build import Model, Subgraph, per_tensor
+from edgedeploy_partitioner.model.build import Model
+from support.hostile import crashing, endless, huge
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -24,38 +25,6 @@ def tried(folder: Path, model: Model, **limits: float | int | bool) -> Trial:
     path = folder / "model.tflite"
     path.write_bytes(model.build())
     return try_model(path, **limits)  # type: ignore[arg-type]
-
-
-def endless() -> Model:
-    """WHILE true: x = x + 1."""
-    model = Model()
-    main, condition, body = (model.subgraph(name) for name in ("main", "condition", "body"))
-    x = main.input((1,))
-    main.outputs(main.apply("WHILE", [x], (1,), cond_subgraph_index=1, body_subgraph_index=2))
-    condition.input((1,))
-    condition.outputs(condition.constant(np.array(True)))
-    y = body.input((1,))
-    body.outputs(body.apply("ADD", [y, body.constant(np.ones(1, np.float32))], (1,)))
-    return model
-
-
-def crashing() -> Model:
-    """An int8 SVDF whose state is int8: the kernel writes int16 past its end."""
-    model = Model()
-    g = model.subgraph()
-    x = g.input((1, 64), "int8", per_tensor(0.5))
-    weights = [g.constant(np.ones((512, n), np.int8), "int8", per_tensor(0.5)) for n in (64, 64)]
-    bias = g.constant(np.zeros(512, np.int32), "int32", per_tensor(0.25))
-    state = g.tensor((1, 512 * 64), "int8", per_tensor(0.5), variable=True)
-    result = g.tensor((1, 512), "int8", per_tensor(0.5))
-    g.op("SVDF", [x, *weights, bias, state], [result], rank=1, fused_activation_function="RELU")
-    g.outputs(result)
-    return model
-
-
-def huge(g: Subgraph) -> None:
-    x = g.input((1, 1024))
-    g.outputs(g.apply("TILE", [x, g.constant(np.array([65536, 8], np.int32))], (65536, 8192)))
 
 
 def test_a_model_that_runs() -> None:
@@ -132,9 +101,7 @@ def test_a_child_whose_parent_is_gone_ends_itself(tmp_path: Path) -> None:
 
 
 def test_a_memory_limit_is_a_result(tmp_path: Path) -> None:
-    model = Model()
-    huge(model.subgraph())
-    done = tried(tmp_path, model, memory_bytes=1 << 28)
+    done = tried(tmp_path, huge(), memory_bytes=1 << 28)
     assert done.outcome == "out-of-memory"
     assert str(1 << 28) in done.message
 

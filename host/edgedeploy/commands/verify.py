@@ -36,10 +36,10 @@ def command(
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
 ) -> int:
-    """Compare what a model computes on a device with the runtime's own kernels.
+    """Compare a model's outputs on a device with a reference.
 
-    Both get the same inputs. Of a device that is not this machine, the outputs are also compared with those of the
-    runtime here. Exit 1 if an output is too far off.
+    The reference are the kernels of the runtime itself, on the same inputs. Of a device that is not this machine the
+    outputs are also compared with those of the runtime here. Exit 1 if an output is too far off.
     """
     from edgedeploy import api, output
     from edgedeploy.measure.compare import Tolerance

@@ -86,6 +86,10 @@ class LocalProcess:
         for reader in self._readers:
             reader.start()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def write(self, data: bytes) -> None:
         assert self._process.stdin is not None
         try:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ TIGHT = 0.01
 """Half the confidence interval, as a share of the median, that ends a measurement."""
 LEAST_RUNS = 50
 LEAST_BATCHES = 4
+LOOK_AGAIN = 1.2
+"""Times more samples: sorting them all after every batch would take time from what is measured on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,10 @@ class Extent:
     def most_s(self) -> float:
         return 0.0 if self.runs else self.min_time_s or BUDGET_S
 
-    def enough(self, samples: Sequence[int], batches: int) -> bool:
-        if self.runs or self.min_time_s or len(samples) < LEAST_RUNS or batches < LEAST_BATCHES:
-            return False
-        return summarise(samples).half_width <= TIGHT
+    @property
+    def is_open(self) -> bool:
+        """Does it end when enough is known?"""
+        return not (self.runs or self.min_time_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,16 @@ def bench(
     """Measure. ``progress`` gets a few words now and then. Raises what :meth:`Session.measure` does."""
     seen = _Seen()
     asked = {"warmup": extent.warmup, "most_runs": extent.runs, "most_s": extent.most_s}
+    look_at = LEAST_RUNS
     with contextlib.closing(session.measure(settings, **asked, memory=memory, governor=governor)) as events:
         for event in events:
             _take(seen, event)
             if seen.samples:
                 progress(f"{len(seen.samples)} runs")
-            if extent.enough(seen.samples, len(seen.conditions) - 1):
-                break
+            if extent.is_open and len(seen.samples) >= look_at and len(seen.conditions) > LEAST_BATCHES:
+                if summarise(seen.samples).half_width <= TIGHT:
+                    break
+                look_at = round(LOOK_AGAIN * len(seen.samples))
     summary = summarise(seen.samples)
     cpus = seen.effective["cpus"]
     verdict, reasons = judge(seen.samples, summary, seen.conditions, len(cpus))

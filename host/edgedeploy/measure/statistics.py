@@ -10,6 +10,7 @@ from dataclasses import dataclass
 CONFIDENCE = 0.95
 P99_FROM = 100
 """Samples: with fewer, the 99th percentile is the largest or none."""
+_NEGLIGIBLE = 1e-18
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,20 @@ def median_rank(n: int) -> int | None:
     fewer than k (David & Nagaraja, Order Statistics, 7.1). None for fewer than 6 samples.
     """
     limit = (1 - CONFIDENCE) / 2
-    log_half = n * math.log(0.5)
-    tail = 0.0
-    for k in range(n // 2 + 1):
-        tail += math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + log_half)
-        if tail > limit:
-            return k or None
-    return n // 2 or None
+    k = max(0, int(n / 2 - math.sqrt(n)))  # the normal distribution's answer, a little below
+    while k and _at_most(k - 1, n) > limit:
+        k -= 1
+    while 2 * (k + 1) <= n + 1 and _at_most(k, n) <= limit:
+        k += 1
+    return k or None
+
+
+def _at_most(k: int, n: int) -> float:
+    """The chance of at most k heads in n throws, k below n / 2."""
+    term = math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
+    total = 0.0
+    while term > total * _NEGLIGIBLE:
+        total += term
+        term *= k / (n - k + 1)
+        k -= 1
+    return total

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent on this machine: models that do harm, clients that go away, and that nothing is left of either."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgedeploy.measure.errors import AgentError, BadRequest, Busy, ModelFailed, VersionMismatch
+from edgedeploy.measure.session import Session, Settings, session
+from edgedeploy_agent import __version__
+from edgedeploy_partitioner.model.build import Model
+from support import agents, hostile
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+KWS = Settings(EXAMPLES / "dscnn_kws.int8.tflite")
+
+Events = Generator[Any, None, None]
+
+
+@pytest.fixture
+def link() -> agents.Watched:
+    return agents.Watched()
+
+
+@pytest.fixture
+def opened(tmp_path: Path, link: agents.Watched) -> Generator[Session, None, None]:
+    with agents.agent(tmp_path, link=link) as session:
+        yield session
+    assert agents.ends(link.agent)
+
+
+def written(folder: Path, model: Model) -> Path:
+    path = folder / "model.tflite"
+    path.write_bytes(model.build())
+    return path
+
+
+def until_it_measures(events: Events) -> None:
+    next(event for event in events if event.WhichOneof("event") == "batch")
+
+
+def runs(opened: Session) -> bool:
+    outputs, runtime = opened.run(KWS, {})
+    return [value.shape for value in outputs.values()] == [(1, 12)] and runtime["name"] == "ai-edge-litert"
+
+
+def fails(opened: Session, settings: Settings, how: str) -> ModelFailed:
+    with pytest.raises(ModelFailed) as failed:
+        opened.run(settings, {})
+    assert failed.value.exit_code == 6
+    assert (failed.value.kind, "\n" in str(failed.value)) == (how, False)
+    return failed.value
+
+
+# --- models --------------------------------------------------------------
+
+
+def test_a_model_that_does_harm_is_a_result_and_the_next_one_runs(
+    opened: Session, link: agents.Watched, tmp_path: Path
+) -> None:
+    path = written(tmp_path, hostile.crashing())
+    assert fails(opened, Settings(path), "crashed").message.startswith("killed by SIG")
+    path = written(tmp_path, hostile.endless())
+    begun = time.monotonic()
+    assert "1 s" in fails(opened, Settings(path, deadline_s=1), "timeout").message
+    assert time.monotonic() - begun < 5
+    path = written(tmp_path, hostile.huge())
+    assert fails(opened, Settings(path, memory_bytes=1 << 28), "out-of-memory").stage == "allocate"
+    failure = fails(opened, Settings(EXAMPLES / "custom_erf.int8.tflite"), "refused")
+    assert (failure.stage, "unresolved custom op: Erf" in failure.message) == ("allocate", True)
+    assert not agents.children(link.agent)
+    assert runs(opened)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "words"),
+    [(signal.SIGKILL, "out-of-memory", "SIGKILL"), (signal.SIGABRT, "crashed", "SIGABRT"),
+     (signal.SIGILL, "crashed", "that this CPU does not have")],
+)  # fmt: skip
+def test_a_worker_that_is_killed_is_a_result(
+    opened: Session, link: agents.Watched, number: signal.Signals, kind: str, words: str
+) -> None:
+    events = opened.measure(KWS)
+    until_it_measures(events)
+    [worker] = agents.children(link.agent)
+    os.kill(worker, number)
+    with pytest.raises(ModelFailed) as failed:
+        list(events)
+    assert (failed.value.kind, failed.value.stage) == (kind, "measure")
+    assert words in failed.value.message
+    assert runs(opened)
+
+
+def test_large_tensors_arrive_whole(opened: Session, tmp_path: Path) -> None:
+    model = Model()
+    g = model.subgraph()
+    x, y = g.input((2, 700_000), name="x"), g.input((3,), "int32", name="y")
+    g.outputs(g.apply("NEG", [x], (2, 700_000)), g.apply("NEG", [y], (3,), "int32"))
+    random = np.random.default_rng(3)
+    values = {"y": np.array([1, -2, 3], np.int32), "x": random.normal(size=(2, 700_000)).astype(np.float32)}
+    first, second = opened.run(Settings(written(tmp_path, model)), values)[0].values()
+    assert np.array_equal(first, -values["x"])
+    assert np.array_equal(second, -values["y"])
+
+
+def test_inputs_that_do_not_fit_are_said_to(opened: Session, tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="no input 'nose'"):
+        opened.run(KWS, {"nose": np.zeros(1), "mouth": np.zeros(1)})
+    with pytest.raises(BadRequest, match="Cannot set tensor"):
+        opened.run(KWS, {"anything": np.zeros((1, 49, 10, 1), np.float32)})
+    np.savez(tmp_path / "x.npz", anything=np.zeros((1, 49, 10, 1), np.int8))
+    assert list(opened.measure(Settings(KWS.model, tmp_path / "x.npz"), most_runs=1))[-1].HasField("done")
+    (tmp_path / "x.npz").write_bytes(b"PK no archive")
+    with pytest.raises(BadRequest, match=r"no \.npz file"):
+        list(opened.measure(Settings(KWS.model, tmp_path / "x.npz")))
+
+
+def test_cpus_that_are_not_there_are_refused(opened: Session) -> None:
+    for cpus in ("4096", "fast", "3-1", "-1"):
+        with pytest.raises(BadRequest, match="--cpus"):
+            opened.run(Settings(KWS.model, cpus=cpus), {})
+
+
+def test_a_measurement_says_what_it_was_taken_with(opened: Session) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    found = list(opened.measure(Settings(KWS.model, cpus=str(cpu), threads=3), most_runs=7, memory=True, warmup=2))
+    events = {event.WhichOneof("event"): event for event in found}
+    assert list(events["effective"].effective.cpus) == [cpu]
+    assert events["effective"].effective.threads == 3
+    assert (events["runtime"].runtime.xnnpack_ops, events["runtime"].runtime.ops) == (11, 12)
+    assert [len(e.batch.samples_ns) for e in found if e.HasField("batch")] == [7]
+    memory = events["memory"].memory
+    assert memory.baseline_bytes < memory.after_allocate_bytes <= memory.peak_bytes
+    assert events["start"].start.load_ns > 0
+    off = [e for e in opened.measure(Settings(KWS.model, xnnpack=False), most_runs=1) if e.HasField("runtime")]
+    assert off[0].runtime.xnnpack_ops == 0
+
+
+# --- who goes away ---------------------------------------------------------
+
+
+def _closed(link: agents.Watched, events: Events) -> None:
+    del link
+    events.close()
+
+
+def _agent_killed(link: agents.Watched, events: Events) -> None:
+    agents.kill(link.agent)
+    with pytest.raises(AgentError, match="the agent is gone"):
+        list(events)
+
+
+def _host_gone(link: agents.Watched, events: Events) -> None:
+    link.started[-1].close_stdin()  # as when the host, or its SSH session, is killed
+    with pytest.raises(AgentError):
+        list(events)
+
+
+@pytest.mark.parametrize("go", [_closed, _agent_killed, _host_gone])
+def test_nothing_is_left_when_a_measurement_ends_early(
+    tmp_path: Path, link: agents.Watched, go: Callable[[agents.Watched, Events], None]
+) -> None:
+    with agents.agent(tmp_path, link=link) as opened:
+        events = opened.measure(KWS)
+        until_it_measures(events)
+        [worker] = agents.children(link.agent)
+        go(link, events)
+        assert agents.ends(worker)
+        if go is not _closed:
+            assert agents.ends(link.agent)
+        with agents.agent(tmp_path) as other:  # the lock is free
+            assert runs(other)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_agent_without_calls_ends(tmp_path: Path) -> None:
+    with subprocess.Popen(agents.command(tmp_path), shell=True, stdin=-1, stdout=-1) as started:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        started.stdin.write(b'{"token": "t", "idle_s": 0.1, "version": ""}\n')
+        started.stdin.flush()
+        assert json.loads(started.stdout.readline()).keys() == {"port", "version", "protocol"}
+        assert started.wait(10) == 0
+
+
+def test_an_agent_whose_client_is_gone_before_it_spoke_ends(tmp_path: Path) -> None:
+    done = subprocess.run(agents.command(tmp_path), shell=True, stdin=subprocess.DEVNULL, timeout=20, check=False)
+    assert done.returncode == 1
+
+
+# --- who may call ------------------------------------------------------------
+
+
+def test_without_the_token_nothing_is_answered(opened: Session, tmp_path: Path) -> None:
+    opened._metadata = (("token", "0" * 64),)
+    for call in (opened.probe, lambda: opened.run(KWS, {}), lambda: list(opened.measure(KWS))):
+        with pytest.raises(AgentError, match="wrong token") as refused:
+            call()
+        assert refused.value.exit_code == 4
+    opened._metadata = (("other", "0"),)
+    with pytest.raises(AgentError, match="wrong token"):
+        opened.probe()
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_second_client_is_told_who_measures_or_waits(opened: Session, tmp_path: Path) -> None:
+    with agents.agent(tmp_path) as other:
+        events = opened.measure(KWS)
+        until_it_measures(events)
+        with pytest.raises(Busy, match=rf"\(process {os.getpid()}\) measures there, for \d+ s now") as busy:
+            list(other.measure(KWS))
+        assert busy.value.exit_code == 4
+        with pytest.raises(Busy):
+            other.run(KWS, {})
+        ending = threading.Timer(0.5, events.close)
+        ending.start()
+        begun = time.monotonic()
+        list(other.measure(Settings(KWS.model, wait=True), most_runs=1))
+        ending.join()
+        assert time.monotonic() - begun > 0.4
+
+
+def test_another_version_is_refused_with_both(tmp_path: Path, opened: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgedeploy.measure.session.__version__", "9.9")
+    with (
+        pytest.raises(VersionMismatch, match=rf"is {__version__} .*this program 9\.9 .*device setup") as refused,
+        agents.agent(tmp_path),
+    ):
+        pass
+    assert refused.value.exit_code == 4
+    with pytest.raises(BadRequest, match=rf"the agent is {__version__} .*the client 9\.9"):
+        opened.hello()
+
+
+def test_an_agent_that_does_not_start_says_why(tmp_path: Path) -> None:
+    for command, words in (
+        (f"{sys.executable} -m edgedeploy_agent.none", "No module named edgedeploy_agent.none"),
+        ("exec /no/such/python", "not found"),
+        ("echo hello", "does not start"),
+    ):
+        with pytest.raises(AgentError, match=words), session(agents.Watched(), command):
+            pass
+    del tmp_path
+
+
+# --- files ---------------------------------------------------------------------
+
+
+def test_files_move_once_and_what_is_broken_is_sent_again(tmp_path: Path) -> None:
+    class Counting(agents.Watched):
+        pushed = 0
+
+        def push(self, *arguments: Any, **more: Any) -> None:
+            self.pushed += 1
+            super().push(*arguments, **more)
+
+    for stored, expected in ((None, 1), (None, 0), (b"cut", 1), (bytes(KWS.model.stat().st_size), 1)):
+        if stored is not None:
+            [file] = (tmp_path / "store").iterdir()
+            file.write_bytes(stored)
+        link = Counting()
+        with agents.agent(tmp_path, link=link, shares_files=False) as opened:
+            assert runs(opened)
+        assert link.pushed == expected
+    assert (tmp_path / "store").stat().st_mode & 0o777 == 0o700
+
+
+# --- the governor ----------------------------------------------------------------
+
+
+def machine_with_governors(folder: Path) -> Path:
+    for cpu in sorted(os.sched_getaffinity(0)):
+        policy = folder / f"sys/devices/system/cpu/cpu{cpu}/cpufreq"
+        policy.mkdir(parents=True)
+        (policy / "scaling_governor").write_text("schedutil\n")
+        (policy / "scaling_available_governors").write_text("schedutil performance\n")
+    (folder / "sys/devices/system/cpu/online").write_text(",".join(map(str, os.sched_getaffinity(0))))
+    return folder
+
+
+@pytest.mark.parametrize("end", ["closed", "killed"])
+def test_the_governor_is_set_meanwhile_and_restored(tmp_path: Path, link: agents.Watched, end: str) -> None:
+    root = machine_with_governors(tmp_path / "root")
+    files = sorted(root.glob("sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"))
+
+    def governors() -> set[str]:
+        return {file.read_text().strip() for file in files}
+
+    with session(link, agents.command(tmp_path, root=root), shares_files=True) as opened:
+        list(opened.measure(KWS, most_runs=1))
+        assert governors() == {"schedutil"}
+        events = opened.measure(KWS, governor="performance")
+        until_it_measures(events)
+        assert governors() == {"performance"}
+        if end == "killed":
+            agents.kill(link.agent)
+        with contextlib.suppress(AgentError):
+            events.close()
+        until = time.monotonic() + 5
+        while governors() != {"schedutil"} and time.monotonic() < until:
+            time.sleep(0.01)
+        assert governors() == {"schedutil"}
+        if end == "closed":
+            with pytest.raises(BadRequest, match="no governor 'fast', but schedutil performance"):
+                list(opened.measure(KWS, governor="fast"))
