@@ -63,7 +63,7 @@ class Observer:
             if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in self._cpus:
                 user, nice, system, _idle, _wait, *more = map(int, times[:8])
                 ticks += user + nice + system + sum(more)
-        return ticks / os.sysconf("SC_CLK_TCK") if ticks else None
+        return ticks / os.sysconf("SC_CLK_TCK") if ticks else None  # some sandboxes count nothing
 
 
 def temperatures(machine: Machine) -> list[dict[str, Any]]:

@@ -18,9 +18,12 @@ from edgedeploy import commands
 EXIT_CODES = """\b
 Exit codes:
   0    done
-  1    a gate failed (--fail-on, --limit), or check found a fault
+  1    a gate failed (--fail-on, --limit), check found a fault, verify a mismatch
   2    bad input or usage
   3    this model cannot be planned or deployed on this board
+  4    a device is not usable
+  5    a measurement is not valid (--require-valid)
+  6    the model failed on the device
   70   a bug in edgedeploy
   130  interrupted
   141  the reader of the output went away"""
@@ -40,7 +43,7 @@ def _build() -> typer.Typer:
     built = typer.Typer(
         name="edgedeploy",
         help="Plan a .tflite model for an ARM board: which operator runs where, what it costs, how much memory it "
-        f"takes.\n\n{EXIT_CODES}",
+        f"takes. Then run it there.\n\n{EXIT_CODES}",
         context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

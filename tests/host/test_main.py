@@ -18,7 +18,7 @@ from edgedeploy_profiles import ProfileError
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = str(ROOT / "examples" / "dscnn_kws.int8.tflite")
-COMMANDS = ("boards", "check", "diff", "explain", "inspect", "partition")
+COMMANDS = ("bench", "boards", "check", "diff", "explain", "inspect", "partition", "verify")
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["--version"], *([name, "--help"] for name in COMMANDS)])
@@ -34,7 +34,7 @@ def test_the_help_lists_every_command_and_exit_code(capsys: pytest.CaptureFixtur
     main(["--help"])
     shown = capsys.readouterr().out
     assert all(f"\n  {name} " in shown for name in COMMANDS)
-    assert all(f"\n    {code} " in shown for code in (0, 1, 2, 3, 70, 130, 141))
+    assert all(f"\n    {code} " in shown for code in (0, 1, 2, 3, 4, 5, 6, 70, 130, 141))
     assert "..." not in shown.partition("Commands:")[2], "a command's help is too long for its line"
 
 

@@ -113,7 +113,8 @@ class Session:
 
     def _prepared(self, paths: Sequence[Path]) -> list[str]:
         """Hashes of the files, which the agent has now; only what it lacks is sent."""
-        hashes = {_sha256(path): path for path in paths}
+        named = [_sha256(path) for path in paths]
+        hashes = dict(zip(named, paths, strict=True))
         files = [
             agent_pb2.File(
                 sha256=sha256, size=path.stat().st_size, path=str(path.absolute()) if self._shares_files else ""
@@ -123,7 +124,7 @@ class Session:
         for _ in range(2):
             reply = self._call(self._stub.Prepare, agent_pb2.PrepareRequest(files=files))
             if not reply.missing:
-                return list(hashes)
+                return named
             for sha256 in reply.missing:
                 self._link.push(hashes[sha256], f"{reply.folder}/{sha256}")
         raise AgentError(f"{self.device}: files do not arrive whole in {reply.folder}")

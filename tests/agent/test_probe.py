@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent reads of a machine, from a folder that looks like a board's /proc and /sys."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from edgedeploy_agent.clusters import choose, clusters
+from edgedeploy_agent.conditions import Observer
+from edgedeploy_agent.machine import Machine, parse_cpus
+from edgedeploy_agent.probe import probe
+from edgedeploy_protos import agent_pb2
+from support.fake_machine import CPU, rk3588, stat, write
+
+EVERY = set(range(8))
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Path:
+    return rk3588(tmp_path)
+
+
+def test_a_board_is_what_its_kernel_says(board: Path) -> None:
+    found = probe(Machine(str(board)))
+    assert (found["name"], found["compatible"]) == ("Radxa ROCK 5B", ["radxa,rock-5b", "rockchip,rk3588"])
+    assert found["kernel"] == "6.1.43-rockchip"
+    assert found["ram"] == {
+        "total_bytes": 8_192_000_000, "available_bytes": 7_168_000_000, "swap_bytes": 0, "cma_bytes": 268_435_456,
+    }  # fmt: skip
+    assert found["temperatures"] == [
+        {"zone": "soc-thermal", "celsius": 41.25}, {"zone": "bigcore0-thermal", "celsius": 43.0},
+    ]  # fmt: skip
+    assert found["npus"] == [
+        {"path": "/dev/rknpu", "driver": "rknpu", "version": "0.9.8"},
+        {"path": "/usr/lib/librknnrt.so", "driver": "librknnrt", "version": ""},
+    ]
+    assert (found["load_average"], found["throttle_count"]) == (0.25, None)
+    assert found["runtime"]["name"] == "ai-edge-litert"
+
+
+def test_cores_that_share_a_clock_are_a_cluster_the_fastest_last(board: Path) -> None:
+    found = clusters(Machine(str(board)))
+    assert [each["cpus"] for each in found] == [[0, 1, 2, 3], [4, 5], [6, 7]]
+    assert [each["core"] for each in found] == ["0x41:0xd05", "0x41:0xd0b", "0x41:0xd0b"]
+    assert found[0]["isa"] == ["asimd", "asimddp", "asimdhp", "fphp"]
+    assert (found[1]["min_khz"], found[1]["max_khz"], found[1]["now_khz"]) == (408_000, 2_400_000, 1_200_000)
+    assert {each["governor"] for each in found} == {"schedutil"}
+
+
+def test_words_and_lists_choose_cpus(board: Path) -> None:
+    found = clusters(Machine(str(board)))
+    assert choose("", found, EVERY) == choose("big", found, EVERY) == [6, 7]
+    assert choose("little", found, EVERY) == [0, 1, 2, 3]
+    assert choose("4,6-7", found, EVERY) == [4, 6, 7]
+    assert choose("big", found, {2, 3, 4}) == [4]  # what a container leaves
+    assert choose("", [], {1, 3}) == [1, 3]
+    for wrong in ("8", "a", "1-", ",", "3-1"):
+        with pytest.raises(ValueError, match="--cpus"):
+            choose(wrong, found, EVERY)
+
+
+def test_a_machine_that_tells_nothing_is_probed_too(tmp_path: Path) -> None:
+    found = probe(Machine(str(tmp_path)))
+    assert (found["name"], found["ram"], found["npus"], found["load_average"]) == ("", {}, [], None)
+    assert [each["cpus"] for each in found["clusters"]] == [[0]]
+    assert Observer(Machine(str(tmp_path)), [0]).look()["load"] is None
+
+
+def test_this_machine_fits_the_protocol() -> None:
+    found = probe(Machine())
+    known = {name: value for name, value in found.items() if value is not None and name != "clusters"}
+    assert agent_pb2.Device(**known).python == found["python"]
+    cpus = sorted(cpu for each in found["clusters"] for cpu in each["cpus"])
+    assert os.sched_getaffinity(0) <= set(cpus)
+    assert found["ram"]["available_bytes"] <= found["ram"]["total_bytes"]
+
+
+def test_the_load_is_what_others_do_on_the_cpus_in_use(board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, own = [100.0], [7.0]
+    monkeypatch.setattr("edgedeploy_agent.conditions.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("edgedeploy_agent.conditions._own_s", lambda: own[0])
+    ticks = os.sysconf("SC_CLK_TCK")
+    observer = Observer(Machine(str(board)), [6, 7])
+    now[0], own[0] = 110.0, 12.0
+    write(board, "proc/stat", stat({**dict.fromkeys(range(6), 99 * ticks), 6: 8 * ticks, 7: 4 * ticks}))
+    assert observer.look()["load"] is None  # nothing was counted before: no time of the machine's start is known
+    now[0], own[0] = 120.0, 17.0
+    write(board, "proc/stat", stat({**dict.fromkeys(range(6), 999 * ticks), 6: 16 * ticks, 7: 8 * ticks}))
+    assert observer.look()["load"] == pytest.approx((12 - 5) / 10)
+    now[0], own[0] = 130.0, 27.0
+    assert observer.look()["load"] == 0
+
+
+def test_what_throttles_is_named(board: Path) -> None:
+    machine = Machine(str(board))
+    observer = Observer(machine, [0])
+    assert observer.look()["throttled"] == []
+    write(board, "sys/class/thermal/cooling_device0/cur_state", "2")
+    assert observer.look()["throttled"] == ["cooling by thermal-cpufreq-0"]
+    write(board, "sys/class/thermal/cooling_device0/cur_state", "0")
+    write(board, "sys/devices/platform/soc/soc:firmware/get_throttled", "50000")
+    assert observer.look()["throttled"] == []  # it was, some time before
+    write(board, "sys/devices/platform/soc/soc:firmware/get_throttled", "50005")
+    assert "low voltage (0x50005)" in observer.look()["throttled"][0]
+    write(board, "sys/devices/platform/soc/soc:firmware/get_throttled", "0")
+    for count in (3, 3, 5):
+        write(board, f"{CPU}/cpu0/thermal_throttle/core_throttle_count", str(count))
+        seen = observer.look()["throttled"]
+        assert seen == (["the CPU throttled 2 times"] if count == 5 else [])
+
+
+def test_lists_of_cpus() -> None:
+    assert parse_cpus("0-3,8 10-11,2") == [0, 1, 2, 3, 8, 10, 11]
+    assert parse_cpus("") == []
+    with pytest.raises(ValueError, match="invalid literal"):
+        parse_cpus("a-b")
