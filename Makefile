@@ -34,11 +34,12 @@ lint: $(DEV)  ## ruff, mypy --strict, the import contracts, Python 3.9 for the a
 fuzz: $(DEV)  ## feed the reader 20,000 broken models
 	$(BIN)/python tools/fuzz_reader.py --mutants 20000 examples/*.tflite
 
-bench: $(DEV)  ## predictions against published latencies and measured memory, the solver, how long the command line takes to start
+bench: $(DEV)  ## predictions against published latencies and measured memory, the solver, the start, the agent beside a plain loop
 	$(BIN)/python -m benchmarks.cost
 	$(BIN)/python -m benchmarks.memory
 	PYTHONPATH=tests $(BIN)/python benchmarks/solver.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/agent_overhead.py
 
 vendors: $(DEV)  ## install the vendor compilers that pip has, and test the support tables against them
 	$(PYTHON) -m pip --python $(BIN)/python install --quiet -c constraints.txt -e '.[ethosu]'

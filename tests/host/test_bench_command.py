@@ -6,7 +6,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
+import signal
 import statistics
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +25,7 @@ from edgedeploy.measure import bench as benches
 from edgedeploy.measure import verify as verifying
 from edgedeploy.measure.errors import ModelFailed
 from edgedeploy.measure.session import Session
-from support import hostile
+from support import agents, hostile
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KWS = EXAMPLES / "dscnn_kws.int8.tflite"
@@ -105,6 +110,7 @@ def test_a_model_that_fails_exits_6_and_the_other_devices_go_on(
     [
         (["bench", KWS, *ON, "--runs", "3", "--min-time", "1"], "exclude each other"),
         (["bench", KWS, "--on", "local,"], "empty name"),
+        (["bench", KWS, *ON, "-o", "no/such/folder"], "no folder"),
         (["bench", "none.tflite", *ON], "none.tflite"),
         (["bench", KWS, *ON, "--cpus", "9999"], "--cpus 9999"),
         (["bench", KWS, *ON, "--set-governor", "never"], "governor"),
@@ -162,6 +168,23 @@ def test_given_inputs_are_what_is_computed_on(tmp_path: Path, monkeypatch: pytes
     assert main(["verify", str(KWS), *ON, "--inputs", str(tmp_path / "in.npz")]) == 0
     assert all(np.array_equal(each[name], values[name]) for each in seen)
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_whatever_ends_the_command_leaves_nothing(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    command = [sys.executable, "-m", "edgedeploy", "bench", str(KWS), *ON, "--min-time", "60"]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=-1, stdout=-1) as started:
+        until = time.monotonic() + 20
+        family: set[int] = set()
+        while len(family) < 2 and time.monotonic() < until:  # the agent and a worker
+            family = {each for child in agents.children(started.pid) for each in (child, *agents.children(child))}
+            time.sleep(0.01)
+        assert len(family) == 2
+        os.kill(started.pid, number)
+        assert agents.ends(started.pid, *family)
+        assert started.communicate()[0] == b""
+    assert started.returncode == code
+    assert not list(tmp_path.iterdir())
 
 
 def test_failures_are_one_line() -> None:

@@ -53,7 +53,7 @@ def command(
 ) -> int:
     """Measure how fast a model, or a bundle, runs on a device.
 
-    Loading, the first run and warm runs are told apart. The measurement goes on until the median is known to 1 %, or
+    Loading, the first run and warm runs are told apart. The measurement goes on until the median is known to 1%, or
     for 10 seconds; its verdict says whether clocks, heat and other programs leave it to be trusted.
     """
     from edgedeploy import output
@@ -67,6 +67,8 @@ def command(
 
     if runs is not None and min_time is not None:
         raise typer.BadParameter("--runs and --min-time exclude each other")
+    if file is not None and not file.parent.is_dir():
+        raise typer.BadParameter(f"-o {file}: there is no folder {file.parent}")
     names = o.device_list(devices)
     what = subject(model)
     settings = Settings(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,17 +84,14 @@ def bench(
     memory: bool = False,
     governor: str = "",
     plan: Plan | None = None,
-    progress: Callable[[str], None] = lambda _: None,
 ) -> Bench:
-    """Measure. ``progress`` gets a few words now and then. Raises what :meth:`Session.measure` does."""
+    """Measure. Raises what :meth:`Session.measure` does."""
     seen = _Seen()
     asked = {"warmup": extent.warmup, "most_runs": extent.runs, "most_s": extent.most_s}
     look_at = LEAST_RUNS
     with contextlib.closing(session.measure(settings, **asked, memory=memory, governor=governor)) as events:
         for event in events:
             _take(seen, event)
-            if seen.samples:
-                progress(f"{len(seen.samples)} runs")
             if extent.is_open and len(seen.samples) >= look_at and len(seen.conditions) > LEAST_BATCHES:
                 if summarise(seen.samples).half_width <= TIGHT:
                     break
