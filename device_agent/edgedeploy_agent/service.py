@@ -75,7 +75,7 @@ class Service(agent_pb2_grpc.AgentServicer):
             most_runs=request.most_runs,
             most_s=request.most_s,
             batch_s=request.batch_s or _BATCH_S,
-            memory=request.memory,
+            first=request.first.hex(),
         )
         with self._turn(request.settings, context), contextlib.ExitStack() as held:
             if request.governor:

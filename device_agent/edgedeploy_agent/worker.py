@@ -124,31 +124,55 @@ def _read_file(path: str) -> list[tuple[str, Any]]:
 
 def _examine(task: Task, given: list[tuple[str, Any]]) -> None:
     module, name, version = _runtime(task)
-    if task.asked["memory"]:
-        settle()
-    has_peak = reset_peak()
-    baseline = usage()
+    memory = Memory(module, task.asked) if task.asked["first"] else None
     interpreter = _load(task, module)
-    loaded = usage()
+    if memory:
+        memory.note("after_load_bytes")
     _allocate(task, interpreter, given)
-    allocated = usage()
+    if memory:
+        memory.note("after_allocate_bytes")
     _feed(interpreter, given)
+    if memory:
+        reset_peak()  # what the inputs were copied from is no part of the model
     task.begin("invoke")
     for _ in range(2):  # XNNPACK sets its buffers up in the first, and may move them in the second
         interpreter.invoke()
-    after = usage()
-    seen = coverage(interpreter)
+    if memory:
+        task.say({"memory": {**memory.ended(), "arena_bytes": _arena_bytes(interpreter)}})
+    seen = coverage(interpreter)  # at the end: looking is a delegate, too
     task.say({"runtime": {"name": name, "version": version, **seen._asdict()}})
-    if task.asked["memory"]:
-        memory = {
-            "baseline_bytes": baseline["rss_bytes"],
-            "after_load_bytes": loaded["rss_bytes"],
-            "after_allocate_bytes": allocated["rss_bytes"],
-            "peak_bytes": after["peak_bytes"] if has_peak else None,
-            "pss_bytes": after["pss_bytes"],
-            "arena_bytes": _arena_bytes(interpreter),
-        }
-        task.say({"memory": memory})
+
+
+class Memory:
+    """What a process has resident, as the protocol's Memory defines it."""
+
+    def __init__(self, module: Any, asked: dict[str, Any]) -> None:
+        self._kept = module.Interpreter(model_content=bytes.fromhex(asked["first"]), num_threads=asked["threads"])
+        self._kept.allocate_tensors()
+        _feed(self._kept, [])  # makes what it takes to have random numbers, too
+        self._kept.invoke()
+        self._baseline = usage()
+        settle()
+        self._has_peak = reset_peak()
+        self._settled = usage()
+        self._peak = 0
+        self._noted = {"baseline_bytes": self._baseline["rss_bytes"]}
+
+    def note(self, name: str) -> None:
+        now = usage()
+        self._peak = max(self._peak, now["peak_bytes"] or 0)
+        self._noted[name] = self._added("rss_bytes", now["rss_bytes"])
+
+    def ended(self) -> dict[str, int | None]:
+        now = usage()
+        peak = max(self._peak, now["peak_bytes"] or 0) if self._has_peak else None
+        added = {"peak_bytes": self._added("rss_bytes", peak), "pss_bytes": self._added("pss_bytes", now["pss_bytes"])}
+        return {**self._noted, **added}
+
+    def _added(self, key: str, now: int | None) -> int | None:
+        """What is resident beyond the settled process, on top of the baseline."""
+        baseline, settled = self._baseline[key], self._settled[key]
+        return None if baseline is None or settled is None or now is None else baseline + now - settled
 
 
 def _measure(task: Task, given: list[tuple[str, Any]]) -> None:

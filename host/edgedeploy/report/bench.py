@@ -13,11 +13,11 @@ from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, re
 from edgedeploy.text import duration, plural, ranges, size, times_faster
 
 MEMORY = {
-    "baseline_bytes": ("baseline", "resident before the model: Python and the runtime"),
+    "baseline_bytes": ("baseline", "resident without the model: Python and the runtime"),
     "after_load_bytes": ("after loading", ""),
     "after_allocate_bytes": ("after allocation", ""),
-    "peak_bytes": ("peak", "most that was resident since the baseline"),
-    "pss_bytes": ("PSS", "at the end; pages that processes share are divided among them"),
+    "peak_bytes": ("peak", "most that was resident"),
+    "pss_bytes": ("PSS", "at the end, shared pages divided among processes"),
     "arena_bytes": ("activation arena", "of all subgraphs"),
 }
 
@@ -89,7 +89,7 @@ def _against(found: Bench, key: str) -> str:
     memory = found.memory or {}
     if key != "peak_bytes" or memory[key] is None or memory["baseline_bytes"] is None:
         return ""
-    grown = f"; {size(memory[key] - memory['baseline_bytes'])} more"
+    grown = f": {size(memory[key] - memory['baseline_bytes'])} more"
     return grown if found.plan is None else f"{grown}, predicted {size(found.plan.memory.peak_bytes)}"
 
 
