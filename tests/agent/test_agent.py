@@ -190,6 +190,24 @@ def test_nothing_is_left_when_a_measurement_ends_early(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, None])
+def test_a_model_that_hangs_ends_with_its_agent(
+    tmp_path: Path, link: agents.Watched, end: signal.Signals | None
+) -> None:
+    path = written(tmp_path, hostile.endless())
+    with agents.agent(tmp_path, link=link) as opened:
+        events = opened.measure(Settings(path))
+        next(event for event in events if event.progress.stage == "invoke")
+        [worker] = agents.children(link.agent)
+        if end is None:
+            link.started[-1].close_stdin()
+        else:
+            os.kill(link.agent, end)
+        assert agents.ends(worker, link.agent)
+        with pytest.raises(AgentError):
+            list(events)
+
+
 def test_an_agent_without_calls_ends(tmp_path: Path) -> None:
     with subprocess.Popen(agents.command(tmp_path), shell=True, stdin=-1, stdout=-1) as started:
         assert started.stdin is not None

@@ -65,9 +65,11 @@ def test_a_measurement_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         "before",
         "after 120 runs",
     ]
-    assert found["memory"]["peak_bytes"] > found["memory"]["baseline_bytes"]
     plan = api.partition(KWS, "local", npu="none", threads=1)
     assert found["predicted"]["peak_bytes"] == plan.memory.peak_bytes
+    if found["memory"]["peak_bytes"] is not None:  # the kernel lets us measure it
+        grown = found["memory"]["peak_bytes"] - found["memory"]["baseline_bytes"]
+        assert grown == pytest.approx(plan.memory.peak_bytes, rel=0.25, abs=1 << 17)
     assert found["predicted"]["latency_us"] == plan.predicted.latency_ns / 1000
 
 
