@@ -56,12 +56,14 @@ def command(
     Loading, the first run and warm runs are told apart. The measurement goes on until the median is known to 1%, or
     for 10 seconds; its verdict says whether clocks, heat and other programs leave it to be trusted.
     """
+    import dataclasses
+
     from edgedeploy import output
     from edgedeploy.measure.bench import Extent, bench, bench_json
     from edgedeploy.measure.prediction import prediction
     from edgedeploy.measure.session import Session, Settings
     from edgedeploy.measure.subject import subject
-    from edgedeploy.measure.targets import attempts, error_json, failed
+    from edgedeploy.measure.targets import attempts, board_of, error_json, failed
     from edgedeploy.report.bench import bench_report
     from edgedeploy.report.page import style_for
 
@@ -83,10 +85,9 @@ def command(
     extent = Extent(runs or 0, min_time or 0.0, warmup)
 
     def measured(session: Session) -> Bench:
-        return bench(session, what, settings, extent, memory=memory, governor=governor or "", plan=plan)
+        found = bench(session, what, settings, extent, memory=memory, governor=governor or "")
+        return dataclasses.replace(found, plan=prediction(found, board_of(session.device), cpus))
 
-    with output.progress(f"planning {model.name}", quiet=quiet):
-        plan = prediction(what, threads, cpus)
     with output.progress(f"running {model.name} on {devices}", quiet=quiet), output.stoppable():
         results = attempts(names, measured)
     entries = [error_json(n, r) if isinstance(r, Exception) else bench_json(r) for n, r in results.items()]

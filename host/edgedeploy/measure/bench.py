@@ -84,7 +84,6 @@ def bench(
     *,
     memory: bool = False,
     governor: str = "",
-    plan: Plan | None = None,
 ) -> Bench:
     """Measure. Raises what :meth:`Session.measure` does."""
     seen = _Seen()
@@ -115,7 +114,6 @@ def bench(
         verdict=verdict,
         reasons=reasons,
         memory=seen.memory,
-        plan=plan,
     )
 
 

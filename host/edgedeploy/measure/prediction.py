@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from edgedeploy import api
-from edgedeploy.measure.subject import Subject
+from edgedeploy.measure.bench import Bench
 from edgedeploy_partitioner.errors import PlanningError
 from edgedeploy_partitioner.plan import Plan
 from edgedeploy_profiles import ProfileError
 
-BOARD = "local"
 
-
-def prediction(subject: Subject, threads: int | None, cpus: str | None) -> Plan | None:
-    """A bundle's own plan, or one for this machine without NPU; None where the model cannot be planned for it."""
-    if subject.plan is not None:
+def prediction(found: Bench, board: str | None, cpus: str | None) -> Plan | None:
+    """A bundle's own plan, or one for ``board`` without NPU, as it was measured: with the same threads and, where its
+    census is known, the same runtime. None where there is no such board or it cannot take the model."""
+    subject = found.subject
+    if subject.plan is not None or board is None:
         return subject.plan
-    try:
-        return api.partition(subject.file, BOARD, npu="none", name=subject.name, threads=threads, cpus=cpus)
-    except (PlanningError, ProfileError):
-        return None
+    runtime = f"{found.runtime['name']}=={found.runtime['version']}"
+    options = {"npu": "none", "name": subject.name, "threads": found.threads, "cpus": cpus}
+    for wanted in (runtime, None):
+        with contextlib.suppress(PlanningError, ProfileError):
+            return api.partition(subject.file, board, runtime=wanted, **options)
+    return None

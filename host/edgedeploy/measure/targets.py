@@ -18,6 +18,11 @@ from edgedeploy.measure.session import Session, session
 LOCAL = "local"
 
 
+def board_of(name: str) -> str | None:
+    """The profile of a device, where it is known."""
+    return name if name == LOCAL else None
+
+
 @contextlib.contextmanager
 def reach(name: str) -> Iterator[Session]:
     """A session on the device ``name``. Raises BadRequest for one that is not known."""
