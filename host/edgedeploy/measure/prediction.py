@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 from edgedeploy import api
 from edgedeploy.measure.bench import Bench
@@ -19,7 +20,7 @@ def prediction(found: Bench, board: str | None, cpus: str | None) -> Plan | None
     if subject.plan is not None or board is None:
         return subject.plan
     runtime = f"{found.runtime['name']}=={found.runtime['version']}"
-    options = {"npu": "none", "name": subject.name, "threads": found.threads, "cpus": cpus}
+    options: dict[str, Any] = {"npu": "none", "name": subject.name, "threads": found.threads, "cpus": cpus}
     for wanted in (runtime, None):
         with contextlib.suppress(PlanningError, ProfileError):
             return api.partition(subject.file, board, runtime=wanted, **options)
