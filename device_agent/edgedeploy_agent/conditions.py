@@ -75,6 +75,11 @@ def temperatures(machine: Machine) -> list[dict[str, Any]]:
     return found
 
 
+def hottest(machine: Machine) -> float | None:
+    """Of all zones, in degrees Celsius."""
+    return max((each["celsius"] for each in temperatures(machine)), default=None)
+
+
 def throttle_count(machine: Machine) -> int | None:
     """How often the CPUs were throttled since the machine was started, where they count it."""
     counts = [machine.number(name) for name in machine.names(f"{CPU}/cpu*/thermal_throttle/core_throttle_count")]

@@ -76,6 +76,8 @@ class Service(agent_pb2_grpc.AgentServicer):
             most_s=request.most_s,
             batch_s=request.batch_s or _BATCH_S,
             first=request.first.hex(),
+            cool_c=request.cool_c if request.HasField("cool_c") else None,
+            cooling_s=request.cooling_s,
         )
         with self._turn(request.settings, context), contextlib.ExitStack() as held:
             if request.governor:

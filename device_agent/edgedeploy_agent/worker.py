@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import math
 import os
 import resource
 import signal
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from edgedeploy_agent.conditions import Observer
+from edgedeploy_agent.conditions import Observer, hottest
 from edgedeploy_agent.ending import MESSAGE_CHARACTERS, NO_REASON, lacks_memory
 from edgedeploy_agent.footprint import reset_peak, settle, usage
 from edgedeploy_agent.machine import Machine
@@ -35,6 +36,7 @@ _LOG_BYTES = 1 << 24
 _CHUNK = 1 << 20
 _LATE_S = 5  # its own deadline is that much later than the one of whoever started it
 _MOST_IN_BATCH = 10_000
+_LOOK_S = 0.2
 
 
 class BadInputs(ValueError):
@@ -189,6 +191,8 @@ def _measure(task: Task, given: list[tuple[str, Any]]) -> None:
     [first_run_ns] = timed(interpreter.invoke, 1)
     task.begin("warm-up")
     estimate_ns = min(timed(interpreter.invoke, max(1, asked["warmup"])))
+    if asked.get("cool_c") is not None:
+        _cool_down(task)
     task.begin("measure")
     gc.disable()
     task.say({"start": {"load_ns": load_ns, "first_run_ns": first_run_ns, "before": observer.look()}})
@@ -199,6 +203,14 @@ def _measure(task: Task, given: list[tuple[str, Any]]) -> None:
         samples = timed(interpreter.invoke, min(batch, left))
         left -= len(samples)
         task.say({"batch": {"samples_ns": samples, "after": observer.look()}})
+
+
+def _cool_down(task: Task) -> None:
+    """Wait until no zone is hotter than asked for, or as long as asked for; what it then is the conditions tell."""
+    machine, until = Machine(task.asked["root"]), time.monotonic() + task.asked["cooling_s"]
+    while time.monotonic() < until and (hottest(machine) or -math.inf) > task.asked["cool_c"]:
+        task.begin("cool down")
+        time.sleep(_LOOK_S)
 
 
 def timed(run: Any, count: int) -> list[int]:

@@ -165,7 +165,7 @@ class Settings(_message.Message):
     def __init__(self, model: _Optional[str] = ..., inputs: _Optional[str] = ..., threads: _Optional[int] = ..., cpus: _Optional[str] = ..., without_xnnpack: bool = ..., deadline_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., wait: bool = ...) -> None: ...
 
 class MeasureRequest(_message.Message):
-    __slots__ = ("settings", "warmup", "most_runs", "most_s", "batch_s", "first", "governor")
+    __slots__ = ("settings", "warmup", "most_runs", "most_s", "batch_s", "first", "governor", "cool_c", "cooling_s")
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     WARMUP_FIELD_NUMBER: _ClassVar[int]
     MOST_RUNS_FIELD_NUMBER: _ClassVar[int]
@@ -173,6 +173,8 @@ class MeasureRequest(_message.Message):
     BATCH_S_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     GOVERNOR_FIELD_NUMBER: _ClassVar[int]
+    COOL_C_FIELD_NUMBER: _ClassVar[int]
+    COOLING_S_FIELD_NUMBER: _ClassVar[int]
     settings: Settings
     warmup: int
     most_runs: int
@@ -180,7 +182,9 @@ class MeasureRequest(_message.Message):
     batch_s: float
     first: bytes
     governor: str
-    def __init__(self, settings: _Optional[_Union[Settings, _Mapping]] = ..., warmup: _Optional[int] = ..., most_runs: _Optional[int] = ..., most_s: _Optional[float] = ..., batch_s: _Optional[float] = ..., first: _Optional[bytes] = ..., governor: _Optional[str] = ...) -> None: ...
+    cool_c: float
+    cooling_s: float
+    def __init__(self, settings: _Optional[_Union[Settings, _Mapping]] = ..., warmup: _Optional[int] = ..., most_runs: _Optional[int] = ..., most_s: _Optional[float] = ..., batch_s: _Optional[float] = ..., first: _Optional[bytes] = ..., governor: _Optional[str] = ..., cool_c: _Optional[float] = ..., cooling_s: _Optional[float] = ...) -> None: ...
 
 class MeasureEvent(_message.Message):
     __slots__ = ("progress", "effective", "runtime", "memory", "start", "batch", "failure", "done")

@@ -338,3 +338,22 @@ def test_the_governor_is_set_meanwhile_and_restored(tmp_path: Path, link: agents
         if end == "closed":
             with pytest.raises(BadRequest, match="no governor 'fast', but schedutil performance"):
                 list(opened.measure(KWS, governor="fast"))
+
+
+def test_it_waits_until_the_machine_is_cool(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    zone = root / "sys/class/thermal/thermal_zone0"
+    zone.mkdir(parents=True)
+    (zone / "temp").write_text("70000")
+    with session(agents.Watched(), agents.command(tmp_path, root=root), shares_files=True) as opened:
+        stages = []
+        for event in opened.measure(Settings(KWS.model, cpus="0"), most_runs=1, cool_c=60.0, cooling_s=30.0):
+            stages.append(event.progress.stage)
+            if stages.count("cool down") == 2:
+                (zone / "temp").write_text("59000")
+            if event.HasField("start"):
+                assert [each.celsius for each in event.start.before.temperatures] == [59]
+        assert 2 <= stages.count("cool down") <= 4
+        late = [e.progress.stage for e in opened.measure(Settings(KWS.model), most_runs=1, cool_c=50.0, cooling_s=0.3)]
+        assert "cool down" in late
+        assert "measure" in late

@@ -16,7 +16,7 @@ QUIET = list(range(1000, 1010)) * 20
 
 def seen(load: float | None = 0.0, *throttled: str, now_khz: int | None = 2_000_000, **more: Any) -> dict[str, Any]:
     cluster = {"cpus": [4, 5], "max_khz": 2_400_000, "now_khz": now_khz, "governor": "schedutil", **more}
-    return {"clusters": [cluster], "throttled": list(throttled), "load": load}
+    return {"clusters": [cluster], "throttled": list(throttled), "load": load, "temperatures": []}
 
 
 def verdict(samples: list[int], *conditions: dict[str, Any]) -> tuple[str, list[str]]:
@@ -51,6 +51,15 @@ def test_conditions_decide(conditions: tuple[dict[str, Any], ...], expected: str
     found, reasons = verdict(QUIET, *conditions)
     assert found == expected
     assert any(words in reason for reason in reasons) or not words
+
+
+def test_what_was_to_cool_down_and_did_not_is_told() -> None:
+    summary = summarise(QUIET)
+    zones = [{"zone": "a", "celsius": 40.0}, {"zone": "b", "celsius": 55.4}]
+    hot = [{**seen(), "temperatures": zones}, seen()]
+    assert judge(QUIET, summary, hot, 2, 50.0) == ("throttled", ["it began at 55 C, not 50"])
+    assert judge(QUIET, summary, hot, 2, 56.0) == judge(QUIET, summary, hot, 2) == ("valid", [])
+    assert judge(QUIET, summary, [seen(), seen()], 2, 50.0)[1] == ["it tells no temperature to cool down to"]
 
 
 def test_samples_decide() -> None:

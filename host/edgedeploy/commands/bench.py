@@ -34,6 +34,10 @@ def command(
             "--set-governor", metavar="NAME", help="Set this frequency governor meanwhile, as root on the device."
         ),
     ] = None,
+    cooldown: Annotated[
+        float | None,
+        typer.Option("--cooldown", metavar="C", help="Wait, 5 minutes at most, until it is no hotter than C degrees."),
+    ] = None,
     inputs: Annotated[
         Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs by name. [default: random]")
     ] = None,
@@ -85,7 +89,7 @@ def command(
     extent = Extent(runs or 0, min_time or 0.0, warmup)
 
     def measured(session: Session) -> Bench:
-        found = bench(session, what, settings, extent, memory=memory, governor=governor or "")
+        found = bench(session, what, settings, extent, memory=memory, governor=governor or "", cool_c=cooldown)
         return dataclasses.replace(found, plan=prediction(found, board_of(session.device), cpus))
 
     with output.progress(f"running {model.name} on {devices}", quiet=quiet), output.stoppable():

@@ -17,6 +17,7 @@ from edgedeploy_partitioner.plan import Plan
 
 SCHEMA = "edgedeploy.bench/1"
 BUDGET_S = 10.0
+COOLING_S = 300.0
 TIGHT = 0.01
 """Half the confidence interval, as a share of the median, that ends a measurement."""
 LEAST_RUNS = 50
@@ -84,13 +85,21 @@ def bench(
     *,
     memory: bool = False,
     governor: str = "",
+    cool_c: float | None = None,
 ) -> Bench:
     """Measure. Raises what :meth:`Session.measure` does."""
     seen = _Seen()
-    asked = {"warmup": extent.warmup, "most_runs": extent.runs, "most_s": extent.most_s}
-    first = _one_op() if memory else b""
+    asked = {
+        "warmup": extent.warmup,
+        "most_runs": extent.runs,
+        "most_s": extent.most_s,
+        "first": _one_op() if memory else b"",
+        "governor": governor,
+        "cool_c": cool_c,
+        "cooling_s": COOLING_S,
+    }
     look_at = LEAST_RUNS
-    with contextlib.closing(session.measure(settings, **asked, first=first, governor=governor)) as events:
+    with contextlib.closing(session.measure(settings, **asked)) as events:
         for event in events:
             _take(seen, event)
             if extent.is_open and len(seen.samples) >= look_at and len(seen.conditions) > LEAST_BATCHES:
@@ -99,7 +108,7 @@ def bench(
                 look_at = round(LOOK_AGAIN * len(seen.samples))
     summary = summarise(seen.samples)
     cpus = seen.effective["cpus"]
-    verdict, reasons = judge(seen.samples, summary, seen.conditions, len(cpus))
+    verdict, reasons = judge(seen.samples, summary, seen.conditions, len(cpus), cool_c)
     return Bench(
         device=session.device,
         subject=subject,

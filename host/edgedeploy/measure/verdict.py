@@ -22,15 +22,33 @@ _HOT = "the clock of CPUs {} went from {:.2f} to {:.2f} GHz"
 
 
 def judge(
-    samples: Sequence[int], summary: Summary, conditions: Sequence[dict[str, Any]], cpus: int
+    samples: Sequence[int],
+    summary: Summary,
+    conditions: Sequence[dict[str, Any]],
+    cpus: int,
+    cool_c: float | None = None,
 ) -> tuple[Verdict, list[str]]:
-    """The verdict and everything that speaks against the measurement; ``conditions`` as in ``edgedeploy.bench/1``,
-    the first from before it, ``cpus`` is how many it may use. Throttling goes before load, load before noise."""
+    """The verdict and everything that speaks against the measurement; throttling goes before load, load before noise.
+
+    ``conditions`` as in ``edgedeploy.bench/1``, the first from before it; ``cpus`` is how many it may use, ``cool_c``
+    what the machine was to cool down to.
+    """
     throttled = [*dict.fromkeys(reason for each in conditions for reason in each["throttled"]), *_slowed(conditions)]
+    throttled += _hot(conditions[0], cool_c)
     busy = _busy(conditions, cpus)
     noisy = _noisy(samples, summary)
     verdict: Verdict = "throttled" if throttled else "busy" if busy else "noisy" if noisy else "valid"
     return verdict, [*throttled, *busy, *noisy]
+
+
+def _hot(before: dict[str, Any], cool_c: float | None) -> list[str]:
+    """It did not cool down in time to what was asked for."""
+    degrees = max((each["celsius"] for each in before["temperatures"]), default=None)
+    if cool_c is None or (degrees is not None and degrees <= cool_c):
+        return []
+    return [
+        "it tells no temperature to cool down to" if degrees is None else f"it began at {degrees:.0f} C, not {cool_c:g}"
+    ]
 
 
 def _slowed(conditions: Sequence[dict[str, Any]]) -> list[str]:
