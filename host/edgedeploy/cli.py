@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The typer app: one command per module of ``edgedeploy.commands``, found by looking into that folder.
+"""The typer app: one command, or group of commands, per module of ``edgedeploy.commands``, found by looking there.
 
 Command modules import only what their options need; the work is imported when a command runs, so that
 ``edgedeploy --help`` starts fast.
@@ -59,7 +59,11 @@ def _build() -> typer.Typer:
         del version, verbose  # the one is done, the other is read from the arguments when something has failed
 
     for module in pkgutil.iter_modules(commands.__path__):
-        built.command(module.name)(importlib.import_module(f"{commands.__name__}.{module.name}").command)
+        found = importlib.import_module(f"{commands.__name__}.{module.name}")
+        if hasattr(found, "group"):
+            built.add_typer(found.group, name=module.name)
+        else:
+            built.command(module.name)(found.command)
     return built
 
 

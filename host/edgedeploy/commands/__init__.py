@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One module per command. Its ``command`` function is the command; its docstring is the help."""
+"""One module per command: its ``command`` function, or a ``group`` of several. Their docstrings are the help."""
