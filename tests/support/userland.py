@@ -53,7 +53,7 @@ class Release:
     suite: str
     python: str
     glibc_minor: int
-    packages: tuple[str, ...] = ("libstdc++6", "python3")
+    packages: tuple[str, ...] = ("coreutils", "dash", "libc-bin", "libstdc++6", "python3", "sed")
     wheels: tuple[str, ...] = ("ai-edge-litert", "numpy")
 
     @property

@@ -15,8 +15,8 @@ for loader in /lib/ld-musl-*; do [ -e "$loader" ] && libc=musl; done
 say libc "$libc"
 
 tree=/proc/device-tree
-[ -r $tree/model ] && say model "$(tr -d '\0' < $tree/model)"
-[ -r $tree/compatible ] && say compatible "$(tr '\0' ' ' < $tree/compatible)"
+say model "$({ tr -d '\0' < $tree/model; } 2>/dev/null)"
+say compatible "$({ tr '\0' ' ' < $tree/compatible; } 2>/dev/null)"
 while read -r key value _; do
     [ "$key" = MemTotal: ] && say memory_kib "$value"
 done < /proc/meminfo

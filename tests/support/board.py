@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An emulated arm64 board behind a real SSH server: what logs in finds an arm64 shell, its tools and its Python.
+
+QEMU starts one program at a time, and a program that it runs cannot start another one of its kind. So the board's PATH
+has a script for each of its programs, which starts that program under QEMU; `python -m support.board` starts a board.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from edgedeploy_profiles.load import load_core
+from edgedeploy_profiles.schema import Core
+from support.sshd import Sshd, make_key, sshd
+from support.userland import Userland, userland
+
+MODEL = "Emulated board"
+COMPATIBLE = ("emulated,board", "rockchip,rk3588")
+
+
+def login(machine: Userland, core: Core, folder: Path) -> Path:
+    """The program that serves whoever logs in, made in ``folder`` with all that it needs; ``folder``/home is theirs."""
+    view, programs = folder / "view", folder / "bin"
+    qemu, *start, _ = machine.command(core)
+    prefix = start.index("-L") + 1
+    _view(machine, Path(start[prefix]), view)
+    start[prefix] = str(view)
+    programs.mkdir()
+    for program in (*(machine.root / "usr/bin").iterdir(), *(machine.root / "bin").iterdir()):
+        # under the name that it is called by, which is what Python starts when it starts itself
+        command = shlex.join([shutil.which(qemu) or qemu, *start, "-0"])
+        script = programs / program.name
+        script.write_text(f'#!/bin/sh\nexec {command} "$0" {shlex.quote(str(program))} "$@"\n')
+        script.chmod(0o755)
+    (folder / "home").mkdir()
+    shell = folder / "login"
+    shell.write_text(
+        f"#!/bin/sh\nexport HOME={shlex.quote(str(folder / 'home'))} PATH={shlex.quote(str(programs))}\n"
+        f'cd; exec sh -c "$SSH_ORIGINAL_COMMAND"\n'
+    )
+    shell.chmod(0o755)
+    return shell
+
+
+@contextlib.contextmanager
+def board(machine: Userland, core: Core, folder: Path, key: Path, *options: str) -> Iterator[Sshd]:
+    """Serve an emulated board of ``core`` to the owner of ``key``."""
+    folder.mkdir(exist_ok=True)
+    with sshd(folder, key, f"ForceCommand {login(machine, core, folder)}", *options) as server:
+        yield server
+
+
+def _view(machine: Userland, seen: Path, view: Path) -> None:
+    """The root as the board's programs see it: with a device tree, and without a runtime or any other package."""
+    packages = view / "usr" / "local" / "lib" / f"python{machine.release.python}" / "dist-packages"
+    packages.mkdir(parents=True)
+    for place in (machine.root / "usr").iterdir():
+        if place.name != "local":
+            (view / "usr" / place.name).symlink_to(place)
+    for name in ("etc", "lib", "sys"):
+        (view / name).symlink_to(seen / name)
+    tree = view / "proc" / "device-tree"
+    tree.mkdir(parents=True)
+    (view / "proc" / "cpuinfo").symlink_to(seen / "proc" / "cpuinfo")
+    (tree / "model").write_text(f"{MODEL}\0")
+    (tree / "compatible").write_text("".join(f"{name}\0" for name in COMPATIBLE))
+
+
+if __name__ == "__main__":
+    core = load_core(sys.argv[1] if len(sys.argv) > 1 else "cortex-a76")
+    with tempfile.TemporaryDirectory() as scratch:
+        key = make_key(Path(scratch, "key"))
+        with board(userland(), core, Path(scratch, "board"), key) as server:
+            print(f"ssh -i {key} -p {server.port} 127.0.0.1", flush=True)
+            with contextlib.suppress(KeyboardInterrupt):
+                server.process.wait()
