@@ -24,8 +24,16 @@ MODEL = "Emulated board"
 COMPATIBLE = ("emulated,board", "rockchip,rk3588")
 
 
-def login(machine: Userland, core: Core, folder: Path) -> Path:
-    """The program that serves whoever logs in, made in ``folder`` with all that it needs; ``folder``/home is theirs."""
+@contextlib.contextmanager
+def board(machine: Userland, core: Core, folder: Path, key: Path, *options: str) -> Iterator[Sshd]:
+    """Serve an emulated board of ``core`` to the owner of ``key``."""
+    folder.mkdir(exist_ok=True)
+    with sshd(folder, key, *options, path=str(_programs(machine, core, folder))) as server:
+        yield server
+
+
+def _programs(machine: Userland, core: Core, folder: Path) -> Path:
+    """A folder of scripts, one for each program of the board."""
     view, programs = folder / "view", folder / "bin"
     qemu, *start, _ = machine.command(core)
     prefix = start.index("-L") + 1
@@ -38,22 +46,7 @@ def login(machine: Userland, core: Core, folder: Path) -> Path:
         script = programs / program.name
         script.write_text(f'#!/bin/sh\nexec {command} "$0" {shlex.quote(str(program))} "$@"\n')
         script.chmod(0o755)
-    (folder / "home").mkdir()
-    shell = folder / "login"
-    shell.write_text(
-        f"#!/bin/sh\nexport HOME={shlex.quote(str(folder / 'home'))} PATH={shlex.quote(str(programs))}\n"
-        f'cd; exec sh -c "$SSH_ORIGINAL_COMMAND"\n'
-    )
-    shell.chmod(0o755)
-    return shell
-
-
-@contextlib.contextmanager
-def board(machine: Userland, core: Core, folder: Path, key: Path, *options: str) -> Iterator[Sshd]:
-    """Serve an emulated board of ``core`` to the owner of ``key``."""
-    folder.mkdir(exist_ok=True)
-    with sshd(folder, key, f"ForceCommand {login(machine, core, folder)}", *options) as server:
-        yield server
+    return programs
 
 
 def _view(machine: Userland, seen: Path, view: Path) -> None:

@@ -6,14 +6,17 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import shlex
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
 _START_S = 10
 
 
@@ -39,6 +42,15 @@ class Sshd:
         return f"[127.0.0.1]:{self.port} {self.public_key}\n"
 
     @property
+    def home(self) -> Path:
+        """The folder of whoever logs in."""
+        return self.folder / "home"
+
+    def sessions(self) -> list[int]:
+        """Process ids of the servers of each connection, and of what these started."""
+        return descendants(self.process.pid)
+
+    @property
     def log(self) -> str:
         return (self.folder / "log").read_text()
 
@@ -58,11 +70,38 @@ def server_program() -> str:
     return program
 
 
+def descendants(pid: int) -> list[int]:
+    """Of a process that runs, by what /proc says."""
+    parents: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents.setdefault(int(stat.read_text().rpartition(")")[2].split()[1]), []).append(int(stat.parent.name))
+    found: list[int] = []
+    todo = [pid]
+    while todo:
+        todo += (children := parents.get(todo.pop(), []))
+        found += children
+    return found
+
+
 @contextlib.contextmanager
-def sshd(folder: Path, authorized: Path, *options: str, port: int = 0) -> Iterator[Sshd]:
-    """Run a server that takes the key ``authorized``.pub; ``options`` are lines of its configuration."""
+def sshd(
+    folder: Path, authorized: Path, *options: str, port: int = 0, path: str = PATH, before: str = "", mounts: str = ""
+) -> Iterator[Sshd]:
+    """Run a server that takes the key ``authorized``.pub; ``options`` are lines of its configuration.
+
+    Who logs in has the search path ``path``, after the shell command ``before``. ``mounts`` is a shell command that
+    mounts what only this server sees; raises LookupError where that is not allowed.
+    """
     program = server_program()
     folder.mkdir(exist_ok=True)
+    (folder / "home").mkdir(exist_ok=True)
+    login = folder / "login"
+    login.write_text(
+        f"#!/bin/sh\nexport HOME={shlex.quote(str(folder / 'home'))} PATH={shlex.quote(path)}\nunset XDG_DATA_HOME\n"
+        f'cd; {before}\nexec sh -c "$SSH_ORIGINAL_COMMAND"\n'
+    )
+    login.chmod(0o755)
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # it insists
     if not (folder / "host_ed25519").exists():
@@ -81,11 +120,14 @@ def sshd(folder: Path, authorized: Path, *options: str, port: int = 0) -> Iterat
         "StrictModes no",
         "UsePAM no",
         "UseDNS no",
+        f"ForceCommand {login}",
         *options,
     )
     (folder / "config").write_text("\n".join(lines) + "\n")
     with (folder / "log").open("wb") as log:
         command = [program, "-D", "-e", "-f", str(folder / "config")]
+        if mounts:
+            command = ["unshare", "--mount", "/bin/sh", "-c", f'{mounts} && exec "$@"', "sh", *command]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     try:
         _wait_for(port, process, folder / "log")

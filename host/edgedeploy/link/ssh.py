@@ -26,7 +26,7 @@ _CHUNK = 1 << 18
 _RECEIVE = """umask 077
 t={target}; p=$t.part-$$
 trap 'rm -f "$p"' EXIT
-trap 'exit 1' HUP INT TERM
+trap 'exit 1' HUP INT PIPE TERM
 cat > "$p" || exit 1
 size=$(wc -c < "$p")
 [ "$size" -eq {size} ] || {{ echo "received $size of {size} bytes" >&2; exit 1; }}

@@ -91,10 +91,12 @@ def route(target: Target, own_known_hosts: Path) -> tuple[Hop, ...]:
     """The hops to ``target``, jump hosts first. ``own_known_hosts`` counts beside OpenSSH's. Raises LinkError."""
     text = _configuration()
     hops: list[Hop] = []
+    seen: list[str] = []
 
     def add(target: Target, *, is_jump: bool, jumps: str | None) -> None:
-        if len(hops) >= _MOST_HOPS or any(hop.alias == target.host for hop in hops):
+        if len(seen) >= _MOST_HOPS or target.host in seen:
             raise LinkError(f"{target}: ProxyJump in the ssh configuration leads in a circle, or over too many hosts")
+        seen.append(target.host)
         settings = _settings(text, target)
         hop = _hop(target, settings, own_known_hosts, is_jump)
         jumps = settings.get("proxyjump", "") if jumps is None else jumps

@@ -16,11 +16,12 @@ from typing import Any
 
 import paramiko
 
-from edgedeploy.link import AuthenticationFailed, HostKeyChanged, HostKeyUnknown, LinkError, LinkLost, Unreachable
+from edgedeploy.link import AuthenticationFailed, HostKeyChanged, HostKeyUnknown, LinkError, Unreachable
 from edgedeploy.link.known_hosts import add, fingerprint, known
 from edgedeploy.link.ssh_config import Hop
 
 _AUTHENTICATE_S = 30.0
+_EARLY_S = 0.5
 _KEEPALIVE_S = 15
 _DEAD_MS = 45_000  # without an acknowledgement of what was sent, keep-alives included
 _RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
@@ -69,15 +70,17 @@ class Chain:
         transport.banner_timeout = hop.timeout_s
         transport.auth_timeout = _AUTHENTICATE_S
         _prefer_known(transport, hop)
-        deadline = time.monotonic() + hop.timeout_s
+        late = f"no SSH server answers within {hop.timeout_s:g} s"
+        deadline = time.monotonic() + hop.timeout_s - _EARLY_S
         try:
             transport.start_client(timeout=hop.timeout_s)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            if "banner" in str(error) and time.monotonic() < deadline:
-                raise Unreachable("what answers there is no SSH server, or it hung up") from error
-            raise _failure(error, "no agreement on a connection") from error
+            if "banner" not in str(error) and not isinstance(error, EOFError | ConnectionError):
+                raise Unreachable(f"no agreement on a connection: {_words(error)}") from error
+            early = "no SSH server answers there: it hung up, or speaks something else"
+            raise Unreachable(late if time.monotonic() > deadline else early) from error
         if not transport.initial_kex_done:
-            raise Unreachable(f"no answer to the key exchange within {hop.timeout_s:g} s")
+            raise Unreachable(late)
         _check_key(hop, transport.get_remote_server_key(), trust)
         _authenticate(transport, hop)
         transport.set_keepalive(_KEEPALIVE_S)
@@ -121,12 +124,6 @@ def _named(name: str, hop: Hop) -> Iterator[None]:
 
 def _words(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _failure(error: BaseException, what: str) -> LinkError:
-    if isinstance(error, EOFError | ConnectionError):
-        return LinkLost("the server hung up")
-    return Unreachable(f"{what}: {_words(error)}")
 
 
 def _prefer_known(transport: Any, hop: Hop) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from edgedeploy.link import Finished, LinkLost, LinkTimeout
 
-GRACE_S = 3
+GRACE_S = 2
 """How long a program may take to end by itself once its input has ended."""
 _MARK = "edgedeploy-session"
 _STALL_S = 30.0
@@ -21,14 +21,15 @@ _CHUNK = 1 << 15  # the most that one SSH packet carries
 _TAIL = 64 * 1024
 
 # The shell is the leader of a process group. What the login shell prints before the mark counts for nothing.
-_PLAIN = f'echo "{_MARK} $$"; {{command}}'
+_PLAIN = f'echo; echo "{_MARK} $$"; {{command}}'
 
 # `cat` sees that the session is gone, whoever killed what, and ends the group; before that the program gets the end of
 # its input and may end by itself. When the program ends first, the group ends with it.
-_TIED = f"""echo "{_MARK} $$"
+_TIED = f"""echo; echo "{_MARK} $$"
 trap : TERM
-{{{{ cat; exec >&-; sleep {GRACE_S}; trap "" TERM; kill -TERM -$$; sleep 1; kill -KILL -$$; }}}} 2>/dev/null |
-{{{{ {{command}}; code=$?; trap "" TERM; kill -TERM -$$; exit $code; }}}}"""
+exec 3>&2 2>/dev/null
+{{{{ cat; exec >&-; sleep {GRACE_S}; trap "" TERM; kill -TERM -$$; sleep 1; kill -KILL -$$; }}}} 3>&- |
+{{{{ {{command}} 2>&3 3>&-; code=$?; trap "" TERM; kill -TERM -$$; exit $code; }}}}"""
 
 
 class SshProcess:
@@ -84,7 +85,7 @@ class SshProcess:
                 output += more
             return Finished(self._code(deadline, timeout_s), bytes(self._buffer + output), self.stderr_tail().encode())
         except LinkTimeout:
-            self.stop()
+            self._kill(self._group)
             raise
 
     def stderr_tail(self) -> str:
@@ -105,6 +106,7 @@ class SshProcess:
             time.sleep(0.02)
         if self.poll() is None:
             self._kill(self._group)
+            self._channel.status_event.wait(1)
         self.close()
 
     def close(self) -> None:
@@ -119,7 +121,8 @@ class SshProcess:
     def _code(self, deadline: float, timeout_s: float) -> int:
         if not self._channel.status_event.wait(max(0.0, deadline - time.monotonic())):
             raise LinkTimeout(f"{self._name}: no answer within {timeout_s:g} s")
-        if (code := int(self._channel.recv_exit_status())) < 0:
+        code = int(self._channel.recv_exit_status())  # -1 if a signal ended it, too: paramiko does not say which
+        if code < 0 and not self._channel.get_transport().is_active():
             raise LinkLost(f"{self._name}: the connection was lost")
         return code if code <= 128 else 128 - code
 
