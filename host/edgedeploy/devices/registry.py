@@ -55,8 +55,8 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _File(msgspec.Struct, frozen=True):
-    schema: Literal["edgedeploy.devices/1"] = "edgedeploy.devices/1"
-    devices: dict[str, Device] = {}
+    schema: Literal["edgedeploy.devices/1"]
+    devices: dict[str, Device]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ class Registry:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 devices = dict(self.devices())
                 yield devices
-                text = msgspec.json.format(msgspec.json.encode(_File(devices=dict(sorted(devices.items())))), indent=1)
-                _replace(self.path, text + b"\n")
+                file = _File("edgedeploy.devices/1", dict(sorted(devices.items())))
+                _replace(self.path, msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
         except OSError as error:
             raise BadRegistry(f"cannot write {self.path}: {error.strerror}") from error
 

@@ -54,13 +54,14 @@ def wheel_trees(
         "--only-binary=:all:", "--no-deps", "--implementation", "cp", "--python-version", version,
         *(f"--abi={abi}" for abi in (f"cp{version.replace('.', '')}", "abi3", "none")),
         *(f"--platform={tag}" for tag in tags),
+        *(("--no-index", "--find-links", str(offline.absolute())) if offline else ()),
     ]  # fmt: skip
-    if offline:
-        options += ["--no-index", "--find-links", str(offline.absolute())]
-    made_from = "\n".join([*requirements, *options, Path(__file__).read_text()]).encode()
+    there = sorted(offline.glob("*.whl")) if offline else ()
+    states = [f"{path.stat().st_size} {path.stat().st_mtime_ns} {path.name}" for path in there]
+    made_from = "\n".join([*requirements, *options, *states, Path(__file__).read_text()]).encode()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "edgedeploy", "wheels")
     folder = cache / hashlib.sha256(made_from).hexdigest()[:16]
-    if offline or not folder.is_dir():
+    if not folder.is_dir():
         with _new_folder(folder) as made, tempfile.TemporaryDirectory() as scratch:
             _pip("download", "--quiet", "--disable-pip-version-check", "--dest", scratch, *options, *requirements)
             trees = [wheel_tree(wheel, made) for wheel in sorted(Path(scratch).glob("*.whl"))]
@@ -153,12 +154,12 @@ def _pip(*arguments: str) -> None:
 
 def pip_command() -> tuple[str, ...]:
     """A pip of this machine: this environment need not have one. Raises NoWheels."""
-    pythons = (sys.executable, str(Path(sys.base_prefix, "bin", "python3")), shutil.which("python3"))
-    for python in pythons:
+    if importlib.util.find_spec("pip"):
+        return sys.executable, "-m", "pip"
+    for python in (str(Path(sys.base_prefix, "bin", "python3")), shutil.which("python3")):
         if python and Path(python).exists():
-            command = (python, "-m", "pip")
-            if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode == 0:
-                return command
+            if subprocess.run([python, "-c", "import pip"], capture_output=True, check=False).returncode == 0:
+                return python, "-m", "pip"
     if pip := shutil.which("pip3") or shutil.which("pip"):
         return (pip,)
     raise NoWheels("there is no pip on this machine: apt-get install python3-pip")
