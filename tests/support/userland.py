@@ -32,6 +32,8 @@ from edgedeploy_profiles.schema import Core
 from support.runtimes import AGENT, ROOT, Runtime
 
 _FOLDER = ROOT / ".board"
+CACHE = _FOLDER / "cache"
+"""For what else is got from elsewhere, and should be got once."""
 _CONSTRAINTS = ROOT / "constraints.txt"
 _QEMU = "qemu-aarch64-static"
 _CORES = 4  # that a board appears to have

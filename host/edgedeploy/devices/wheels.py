@@ -157,9 +157,8 @@ def pip_command() -> tuple[str, ...]:
     if importlib.util.find_spec("pip"):
         return sys.executable, "-m", "pip"
     for python in (str(Path(sys.base_prefix, "bin", "python3")), shutil.which("python3")):
-        if python and Path(python).exists():
-            if subprocess.run([python, "-c", "import pip"], capture_output=True, check=False).returncode == 0:
-                return python, "-m", "pip"
+        if python and subprocess.run([python, "-c", "import pip"], capture_output=True, check=False).returncode == 0:
+            return python, "-m", "pip"
     if pip := shutil.which("pip3") or shutil.which("pip"):
         return (pip,)
     raise NoWheels("there is no pip on this machine: apt-get install python3-pip")
