@@ -13,7 +13,7 @@ PYTHON ?= $(shell PATH=$$(echo "$$PATH" | tr ':' '\n' | grep -vxF "$(CURDIR)/$(B
 	for python in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$python && break; done)
 
-.PHONY: help demo test lint fuzz bench vendors runtimes board docs system-deps clean
+.PHONY: help demo test lint fuzz bench vendors runtimes board board-matrix serve-board docs system-deps clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -59,6 +59,13 @@ board: $(DEV)  ## make the emulated arm64 board, and test on it
 	cd tests && ../$(BIN)/python -m support.userland
 	$(BIN)/python -m pytest -n auto -m board
 
+board-matrix: $(DEV)  ## the same with boards of Debian 11, 12 and 13: Python 3.9, 3.11 and 3.13
+	cd tests && ../$(BIN)/python -m support.userland --all
+	$(BIN)/python -m pytest -n auto -m board
+
+serve-board: $(DEV)  ## serve the emulated board on port 2222 of this machine, until Ctrl-C
+	cd tests && ../$(BIN)/python -m support.board
+
 docs: $(DEV)  ## make docs/support, docs/plans.md, and what the commands in README.md and docs/cli.md print, again
 	cd tests && ../$(BIN)/python -m support.support_pages
 	$(BIN)/python tools/plan_table.py
@@ -67,7 +74,7 @@ docs: $(DEV)  ## make docs/support, docs/plans.md, and what the commands in READ
 system-deps:  ## Debian packages that make and Python need, and those that emulate an arm64 board (root)
 	apt-get update -qq
 	apt-get install -y -qq --no-install-recommends python3 python3-pip
-	apt-get install -y -qq --no-install-recommends qemu-user-static mmdebstrap
+	apt-get install -y -qq --no-install-recommends qemu-user-static mmdebstrap openssh-client openssh-server
 
 clean:  ## remove the environment and every cache
 	rm -rf $(VENV) .board .runtimes .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks build dist

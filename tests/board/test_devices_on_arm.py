@@ -15,7 +15,7 @@ from support.accounts import Account, account
 from support.board import COMPATIBLE, MODEL
 from support.board import board as serve
 from support.sshd import Sshd, make_key, server_program, sshd
-from support.userland import CACHE, Userland
+from support.userland import BOOKWORM, CACHE, OTHERS, Userland, userland
 
 pytestmark = pytest.mark.board
 
@@ -30,9 +30,17 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return account(tmp_path / "user", make_key(tmp_path / "key"), monkeypatch, capsys)
 
 
+@pytest.fixture(params=(BOOKWORM, *OTHERS), ids=lambda release: release.suite)
+def machine(request: pytest.FixtureRequest) -> Userland:
+    try:
+        return userland(request.param, make=request.param == BOOKWORM)
+    except LookupError as error:
+        pytest.skip(f"no emulated board: {error}")
+
+
 @pytest.fixture
-def server(board: Userland, user: Account, tmp_path: Path) -> Iterator[Sshd]:
-    with serve(board, load_core("cortex-a76"), tmp_path / "board", user.key) as running:
+def server(machine: Userland, user: Account, tmp_path: Path) -> Iterator[Sshd]:
+    with serve(machine, load_core("cortex-a76"), tmp_path / "board", user.key) as running:
         yield running
 
 
@@ -42,7 +50,12 @@ def gate(user: Account, tmp_path: Path) -> Iterator[Sshd]:
         yield running
 
 
-def test_a_board_behind_a_jump_host_is_named_set_up_and_used(user: Account, server: Sshd, gate: Sshd) -> None:
+RUNTIMES = {"3.9": "ai-edge-litert==2.1.0", "3.11": "ai-edge-litert==2.3.0", "3.13": "ai-edge-litert==2.3.0"}
+
+
+def test_a_board_behind_a_jump_host_is_named_set_up_and_used(
+    user: Account, machine: Userland, server: Sshd, gate: Sshd
+) -> None:
     user.configure(
         f"Host gate\n HostName 127.0.0.1\n Port {gate.port}\n"
         f"Host board\n HostName 127.0.0.1\n Port {server.port}\n ProxyJump gate\n"
@@ -60,7 +73,7 @@ def test_a_board_behind_a_jump_host_is_named_set_up_and_used(user: Account, serv
     if "Could not find a version" in done.err or "Connection" in done.err:
         pytest.skip("the wheels of the board's runtime cannot be got")
     assert done.code == 0, done.err
-    assert done.json["setup"]["runtime"] == "ai-edge-litert==2.3.0"
+    assert done.json["setup"]["runtime"] == RUNTIMES[machine.release.python]
     assert len(done.json["sent"]) == len(done.json["setup"]["trees"])
     assert user.types("device", "setup", "pi", "--json", "-q").json["sent"] == []
     assert user.types("doctor", "pi").code == 0
@@ -68,9 +81,9 @@ def test_a_board_behind_a_jump_host_is_named_set_up_and_used(user: Account, serv
     with reached("pi") as (link, command):
         what = "platform, ai_edge_litert, grpc; print(platform.machine(), ai_edge_litert.__file__, grpc.__file__)"
         process = link.start(command.replace("-m edgedeploy_agent.server", f"-c 'import {what}'"))
-        machine, *files = process.read_line(60).split()
+        architecture, *files = process.read_line(60).split()
         process.stop()
-    assert machine == "aarch64"
+    assert architecture == "aarch64"
     assert all(file.startswith(f"{server.home}/.local/share/edgedeploy/") for file in files)
     assert user.types("device", "clean", "pi").code == 0
     assert not list((server.home / ".local/share").iterdir())

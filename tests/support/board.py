@@ -2,7 +2,8 @@
 """An emulated arm64 board behind a real SSH server: what logs in finds an arm64 shell, its tools and its Python.
 
 QEMU starts one program at a time, and a program that it runs cannot start another one of its kind. So the board's PATH
-has a script for each of its programs, which starts that program under QEMU; `python -m support.board` starts a board.
+has a script for each of its programs, which starts that program under QEMU; `python -m support.board` serves one
+to the user.
 """
 
 from __future__ import annotations
@@ -11,24 +12,23 @@ import contextlib
 import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from edgedeploy_profiles.load import load_core
 from edgedeploy_profiles.schema import Core
-from support.sshd import Sshd, make_key, sshd
-from support.userland import Userland, userland
+from support.sshd import Sshd, sshd
+from support.userland import CACHE, Userland, userland
 
 MODEL = "Emulated board"
 COMPATIBLE = ("emulated,board", "rockchip,rk3588")
 
 
 @contextlib.contextmanager
-def board(machine: Userland, core: Core, folder: Path, key: Path, *options: str) -> Iterator[Sshd]:
+def board(machine: Userland, core: Core, folder: Path, key: Path, *, port: int = 0) -> Iterator[Sshd]:
     """Serve an emulated board of ``core`` to the owner of ``key``."""
     folder.mkdir(exist_ok=True)
-    with sshd(folder, key, *options, path=str(_programs(machine, core, folder))) as server:
+    with sshd(folder, key, port=port, path=str(_programs(machine, core, folder))) as server:
         yield server
 
 
@@ -40,12 +40,13 @@ def _programs(machine: Userland, core: Core, folder: Path) -> Path:
     _view(machine, Path(start[prefix]), view)
     start[prefix] = str(view)
     programs.mkdir()
-    for program in (*(machine.root / "usr/bin").iterdir(), *(machine.root / "bin").iterdir()):
-        # under the name that it is called by, which is what Python starts when it starts itself
-        command = shlex.join([shutil.which(qemu) or qemu, *start, "-0"])
-        script = programs / program.name
-        script.write_text(f'#!/bin/sh\nexec {command} "$0" {shlex.quote(str(program))} "$@"\n')
-        script.chmod(0o755)
+    for place in ("usr/bin", "bin"):  # in newer releases the same
+        for program in (machine.root / place).iterdir():
+            # under the name that it is called by, which is what Python starts when it starts itself
+            command = shlex.join([shutil.which(qemu) or qemu, *start, "-0"])
+            script = programs / program.name
+            script.write_text(f'#!/bin/sh\nexec {command} "$0" {shlex.quote(str(program))} "$@"\n')
+            script.chmod(0o755)
     return programs
 
 
@@ -65,11 +66,23 @@ def _view(machine: Userland, seen: Path, view: Path) -> None:
     (tree / "compatible").write_text("".join(f"{name}\0" for name in COMPATIBLE))
 
 
+def _serve(port: int) -> None:
+    """Serve a board to the user's own key until stopped. What is put on it stays in the checkout's ``.board``."""
+    keys = [path for kind in ("ed25519", "ecdsa", "rsa") if (path := Path.home() / ".ssh" / f"id_{kind}").exists()]
+    if not keys:
+        raise LookupError("you have no SSH key: ssh-keygen -t ed25519")
+    folder = CACHE.parent / "served"
+    for made in ("bin", "view"):
+        shutil.rmtree(folder / made, ignore_errors=True)
+    with board(userland(), load_core("cortex-a76"), folder, keys[0], port=port) as server:
+        print(f"edgedeploy device add board {server.target} --accept-new", flush=True)
+        server.process.wait()
+
+
 if __name__ == "__main__":
-    core = load_core(sys.argv[1] if len(sys.argv) > 1 else "cortex-a76")
-    with tempfile.TemporaryDirectory() as scratch:
-        key = make_key(Path(scratch, "key"))
-        with board(userland(), core, Path(scratch, "board"), key) as server:
-            print(f"ssh -i {key} -p {server.port} 127.0.0.1", flush=True)
-            with contextlib.suppress(KeyboardInterrupt):
-                server.process.wait()
+    try:
+        _serve(int(sys.argv[1]) if sys.argv[1:] else 2222)
+    except LookupError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        pass

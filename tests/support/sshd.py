@@ -121,6 +121,7 @@ def sshd(
         "UsePAM no",
         "UseDNS no",
         f"ForceCommand {login}",
+        f"SetEnv HOME={folder / 'home'}",  # or the login shell reads the files of whoever runs the tests
         *options,
     )
     (folder / "config").write_text("\n".join(lines) + "\n")

@@ -55,7 +55,9 @@ class Release:
     suite: str
     python: str
     glibc_minor: int
-    packages: tuple[str, ...] = ("coreutils", "dash", "libc-bin", "libstdc++6", "python3", "sed")
+    packages: tuple[str, ...] = (
+        "base-files", "coreutils", "dash", "libc-bin", "libstdc++6", "python3", "sed",
+    )  # fmt: skip
     wheels: tuple[str, ...] = ("ai-edge-litert", "numpy")
 
     @property
@@ -66,6 +68,8 @@ class Release:
 
 
 BOOKWORM = Release("bookworm", "3.11", 36)
+OTHERS = (Release("bullseye", "3.9", 31, wheels=()), Release("trixie", "3.13", 41, wheels=()))
+"""For boards of which only the system matters; ``make board-matrix`` makes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +140,14 @@ def core_of(name: str) -> Core:
 
 
 @functools.cache
-def userland(release: Release = BOOKWORM) -> Userland:
-    """The root of ``release``, made now if it is not there. Raises LookupError if it cannot be used or made."""
+def userland(release: Release = BOOKWORM, *, make: bool = True) -> Userland:
+    """The root of ``release``; if it is not there it is made now, or not. Raises LookupError if it cannot be used."""
     if not shutil.which(_QEMU):
         raise LookupError(f"{_QEMU} is not installed: make system-deps")
     made_from = repr(release).encode() + _CONSTRAINTS.read_bytes() + Path(__file__).read_bytes()
     folder = _FOLDER / f"{release.suite}-{hashlib.sha256(made_from).hexdigest()[:16]}"
+    if not make and not folder.exists():
+        raise LookupError(f"the userland of Debian {release.suite} is not there: make board-matrix")
     return Userland(release, _made_once(folder, functools.partial(_make, release)) / "root")
 
 
@@ -150,10 +156,13 @@ def _make(release: Release, folder: Path) -> None:
     if not shutil.which("mmdebstrap"):
         raise LookupError("mmdebstrap is not installed: make system-deps")
     options = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man")]
+    options.append('--setup-hook=sed -i /security/d "$1"/etc/apt/sources.list')  # old releases have none any more
     _run(
         "mmdebstrap", "--quiet", "--arch=arm64", "--variant=extract", f"--include={','.join(release.packages)}",
         '--aptopt=Acquire::Languages "none"', *options, release.suite, str(root), scratch=folder,
     )  # fmt: skip
+    if not release.wheels:
+        return
     python = str(Path(sys.base_prefix, "bin", "python3"))  # this environment need not have pip
     _run(
         python, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", str(wheels),
@@ -190,6 +199,7 @@ def _made_once(folder: Path, make: Callable[[Path], None]) -> Path:
 
 if __name__ == "__main__":
     try:
-        print(userland().root)
+        for wanted in (BOOKWORM, *(OTHERS if "--all" in sys.argv else ())):
+            print(userland(wanted).root)
     except LookupError as error:
         sys.exit(str(error))
