@@ -15,7 +15,7 @@ BUDGET = {".py": 400, ".c": 300, ".h": 300}
 """Longest file by kind, in lines: longer ones do more than one thing."""
 COMMENTED = {".py": "#", ".toml": "#", ".sh": "#", ".c": "//", ".h": "//", ".proto": "//"}
 GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
-SYSTEM = "bin|dev|etc|lib|path/to|proc|sys|usr"
+SYSTEM = "bin|dev|etc|lib|path/to|proc|run|sys|usr|var"
 """Folders that every Linux machine has, and the one that stands for any."""
 ABSOLUTE = re.compile(rf"(?<![\w./~<>*)\]}}%$:-])/(?:(?!(?:{SYSTEM})\b)\w[\w.-]*/\w|(?:home|root|tmp)\b)[\w./-]*")
 OUTSIDE = re.compile(r"(?<![\w/.])(?:\.\./)+\w[\w./-]*")

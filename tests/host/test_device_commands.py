@@ -13,20 +13,11 @@ from pathlib import Path
 import pytest
 
 from edgedeploy.devices.reach import reached
-from support.accounts import Account, account
-from support.sshd import Sshd, make_key, server_program, sshd
+from support.accounts import Account
+from support.sshd import Sshd, make_key, sshd
 from support.wheels import CONTENT, make_wheel, make_wheels
 
 TREES = len(CONTENT)  # one release of the runtime, and the agent
-
-
-@pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        server_program()
-    except LookupError as error:
-        pytest.skip(str(error))
-    return make_key(tmp_path_factory.mktemp("keys") / "id_ed25519")
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +28,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def user(
-    key: Path, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Account:
+@pytest.fixture(autouse=True)
+def _cache(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
-    return account(tmp_path / "user", key, monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -37,8 +37,8 @@ model=Radxa ROCK 5B
 compatible=radxa,rock-5b rockchip,rk3588
 memory_kib=8000000
 python=3.11.2 64 - - glibc-2.36 /usr/bin/python3
-folder=ok 1000 /home/me/.local/share/edgedeploy
-folder=noexec 2000 /tmp/edgedeploy-0
+folder=ok 1000 /usr/share/edgedeploy
+folder=noexec 2000 /var/tmp/edgedeploy-0
 """
 
 
@@ -92,7 +92,7 @@ def test_machines_that_are_refused(changes: tuple[tuple[str, str], ...], words: 
         ("3.11.2", "3.7.3", "/usr/bin/python3 is 3.7.3"),
         ("3.11.2 64 - -", "3.11.2 64 - ctypes,gzip", "(3.11.2) lacks ctypes, gzip"),
         ("3.11.2 64 -", "3.13.1 64 t", "(3.13.1) is a build without the GIL"),
-        ("folder=ok", "folder=readonly", "/tmp/edgedeploy-0 programs cannot be run from it"),
+        ("folder=ok", "folder=readonly", "/var/tmp/edgedeploy-0 programs cannot be run from it"),
     ],
 )
 def test_what_is_missing_is_said(old: str, new: str, words: str) -> None:
@@ -131,7 +131,7 @@ def test_folders_are_tried(plain_path: None, tmp_path: Path) -> None:
         states[place] = facts.folders[0].state
         assert facts.folders[0].free_bytes
     assert states == {"new/deeper": "ok", "a b": "ok", "file": "ok"}
-    assert probe(LocalLink(), "/nowhere/x").folders[0].state == "absent"
+    assert probe(LocalLink(), "/nowhere").folders[0].state == "absent"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a b", "file"]
 
 

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
+from edgedeploy.cli import app
 from support.documents import DOCUMENTS, ROOT, output_of, refreshed, shown
 
 BLOCKS = [(name, *block) for name in DOCUMENTS for block in shown((ROOT / name).read_text())]
@@ -21,8 +23,16 @@ def test_a_block_shows_what_the_command_prints(document: str, command: str, prin
 def test_every_command_is_shown() -> None:
     commands = {command for document, command, _ in BLOCKS if document == "docs/cli.md"}
     modules = {path.stem for path in (ROOT / "host/edgedeploy/commands").glob("[!_]*.py")}
-    assert commands == {"edgedeploy --help", *(f"edgedeploy {name} --help" for name in modules)}
+    assert commands == {f"edgedeploy {name} --help".replace("  ", " ") for name in ("", *modules, *_in_groups())}
     assert any(document == "README.md" for document, _, _ in BLOCKS)
+
+
+def _in_groups() -> Iterator[str]:
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        for command in group.typer_instance.registered_commands:
+            assert command.callback is not None
+            yield f"{group.name} {command.name or command.callback.__name__}"
 
 
 def test_blocks_are_found_and_pasted() -> None:

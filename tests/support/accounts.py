@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,19 @@ import pytest
 
 from edgedeploy import __main__ as program
 from edgedeploy.link import ssh_config
+from edgedeploy.link.ssh import SshLink
+from edgedeploy.link.ssh_config import parse_target
+from edgedeploy.link.ssh_connect import Trust
+
+SOON_S = 10.0
+
+
+def soon(what: Callable[[], bool]) -> bool:
+    """Does it become true?"""
+    deadline = time.monotonic() + SOON_S
+    while not what() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return what()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +49,8 @@ class Account:
 
     home: Path
     capture: pytest.CaptureFixture[str]
+    accepted: list[str] = field(default_factory=list)
+    """What was said of host keys that a link accepted."""
 
     @property
     def key(self) -> Path:
@@ -47,6 +65,15 @@ class Account:
 
     def knows(self, *lines: str) -> None:
         self.known_hosts.write_text("".join(lines))
+
+    @contextlib.contextmanager
+    def link(self, target: str, *, accept_new: bool = False) -> Iterator[SshLink]:
+        trust = Trust("do this", accept_new, self.accepted.append)
+        link = SshLink("pi", parse_target(target), self.home / "own", trust)
+        try:
+            yield link
+        finally:
+            link.close()
 
     def types(self, *arguments: str) -> Answer:
         """Run ``edgedeploy`` with these arguments."""

@@ -156,7 +156,7 @@ def _make(release: Release, folder: Path) -> None:
     if not shutil.which("mmdebstrap"):
         raise LookupError("mmdebstrap is not installed: make system-deps")
     options = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man")]
-    options.append('--setup-hook=sed -i /security/d "$1"/etc/apt/sources.list')  # old releases have none any more
+    options.append('--setup-hook=sed -i "\\|security|d" "$1"/etc/apt/sources.list')  # old releases have none any more
     _run(
         "mmdebstrap", "--quiet", "--arch=arm64", "--variant=extract", f"--include={','.join(release.packages)}",
         '--aptopt=Acquire::Languages "none"', *options, release.suite, str(root), scratch=folder,

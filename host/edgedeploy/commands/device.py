@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NOT_USABLE = 4
 
-group = typer.Typer(help="Name the machines to run on, and put on them what that needs.")
+group = typer.Typer(help="Name machines, and put on them what running there needs.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A device.", show_default=False)]
 AcceptNew = Annotated[bool, typer.Option("--accept-new", help="Trust host keys that are not known yet.")]
@@ -147,10 +147,10 @@ def setup(
     as_json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> int:
-    """Put the agent and a TFLite runtime on a device, or bring them up to date.
+    """Put the agent and a TFLite runtime on a device.
 
     pip gets the wheels on this machine; the device needs Python 3.9 or later, but no pip, no internet and no root.
-    Nothing is installed there: all lies in one folder, and what is there already is not sent again.
+    Nothing is installed there: all lies in one folder. What is there already is not sent again.
     """
     import msgspec
 
@@ -177,6 +177,8 @@ def setup(
             Wishes(runtime, wheels, remote_dir),
             lambda tree: None if quiet else output.say(f"{name}: sending {tree.title}, {size(tree.unpacked_bytes)}"),
         )
+    if device.setup and device.setup.folder != done.setup.folder:
+        output.say(f"{name}: {device.setup.folder} is not used any more, and still there")
     device = msgspec.structs.replace(device, setup=done.setup, remote_dir=remote_dir or device.remote_dir)
     registry.put(name, device)
     if as_json:

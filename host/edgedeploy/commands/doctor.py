@@ -12,11 +12,11 @@ NOT_USABLE = 4
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Devices to look at too.", show_default=False)
+        list[str] | None, typer.Argument(metavar="NAME", help="Devices to look at too.", show_default=False)
     ] = None,
     as_json: o.Json = False,
 ) -> int:
-    """Say what is missing on this machine or on devices, and how to get it."""
+    """Say what is missing, here or on devices, and how to get it."""
     from edgedeploy import output
     from edgedeploy.devices import doctor
     from edgedeploy.devices.registry import LOCAL, user_registry

@@ -127,7 +127,7 @@ def _candidates(remote_dir: str | None) -> str:
         return f'"$HOME"/{shlex.quote(place[2:])}' if place.startswith("~/") else shlex.quote(place)
     mine = f'{STORE}-"$(id -u)"'
     places = ('"${XDG_DATA_HOME:-$HOME/.local/share}"', "/var/lib", "/opt", "/data", "/userdata")
-    return " ".join([*(f"{place}/{STORE}" for place in places), f"/var/tmp/{mine}", f"/tmp/{mine}"])
+    return " ".join([*(f"{place}/{STORE}" for place in places), f"/var/tmp/{mine}", f'"${{TMPDIR:-/tmp}}"/{mine}'])
 
 
 def parse(text: str) -> Facts:

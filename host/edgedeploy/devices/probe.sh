@@ -23,7 +23,7 @@ done < /proc/meminfo
 
 # A Python without its whole library (python3-minimal) is of no use, nor one whose pointers are not the kernel's.
 for name in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9; do
-    for python in $(command -v "$name") /usr/local/bin/"$name" /opt/python3/bin/"$name"; do
+    for python in $(command -v "$name") /usr/local/bin/"$name"; do
         [ -x "$python" ] && say python "$("$python" -c '
 import os, struct, sys
 lacks = []
