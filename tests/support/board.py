@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from edgedeploy import output
 from edgedeploy_profiles.load import load_core
 from edgedeploy_profiles.schema import Core
 from support.sshd import Sshd, sshd
@@ -74,7 +75,7 @@ def _serve(port: int) -> None:
     folder = CACHE.parent / "served"
     for made in ("bin", "view"):
         shutil.rmtree(folder / made, ignore_errors=True)
-    with board(userland(), load_core("cortex-a76"), folder, keys[0], port=port) as server:
+    with output.stoppable(), board(userland(), load_core("cortex-a76"), folder, keys[0], port=port) as server:
         print(f"edgedeploy device add board {server.target} --accept-new", flush=True)
         server.process.wait()
 
