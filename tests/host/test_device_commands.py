@@ -85,24 +85,23 @@ def test_from_nothing_to_ready_and_back(user: Account, server: Sshd, wheels: str
     assert again.json["setup"] == first.json["setup"]
     assert stored(server) == there
 
-    started = [
-        "sh",
-        "-c",
-        first.json["setup"]["command"].replace(
-            "-m edgedeploy_agent.server", "-c 'import numpy, grpc; print(numpy.stand_in)'"
-        ),
-    ]
-    assert subprocess.run(started, capture_output=True, check=True, cwd="/").stdout == b"True\n"
+    command = imports("numpy, grpc; print(numpy.stand_in)", first.json["setup"]["command"])
+    assert subprocess.run(["sh", "-c", command], capture_output=True, check=True, cwd="/").stdout == b"True\n"
     listed = user.types("device", "list", "--json").json
     assert [device["name"] for device in listed["devices"]] == ["local", "pi"]
     assert "PRIVATE" not in (user.home / "config/edgedeploy/devices.json").read_text()
 
+    tree = server.home / ".local/share/edgedeploy" / first.json["setup"]["trees"][1]
+    tree.rename(tree.with_name("moved"))
+    gone = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+    assert (gone.returncode, gone.stderr) == (1, b"what was put on it is gone: edgedeploy device setup pi\n")
+
     assert user.types("device", "clean", "pi", "--json").json["removed"] == first.json["setup"]["folder"]
     assert stored(server) == []
     assert user.types("device", "remove", "pi").code == 0
-    gone = user.types("device", "show", "pi")
-    assert (gone.code, gone.out) == (2, "")
-    assert "no device is called 'pi'" in gone.err
+    unknown = user.types("device", "show", "pi")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "no device is called 'pi'" in unknown.err
 
 
 def test_an_agent_of_another_version_is_replaced_when_the_device_is_used(
@@ -119,9 +118,7 @@ def test_an_agent_of_another_version_is_replaced_when_the_device_is_used(
     with reached("pi") as (link, command):
         assert agent in command
         assert old not in command
-        done = link.run(
-            command.replace("-m edgedeploy_agent.server", "-c 'import edgedeploy_agent as a; print(a.__file__)'")
-        )
+        done = link.run(imports("edgedeploy_agent as a; print(a.__file__)", command))
     assert agent.encode() in done.stdout
     assert json.loads(registry.read_text()) == described
 

@@ -101,6 +101,12 @@ def test_what_is_missing_is_said(old: str, new: str, words: str) -> None:
     assert words in " ".join(facts.missing)
 
 
+def test_a_python_of_32_bits_beside_another_one_does_no_harm() -> None:
+    facts = told(("python=3.11.2 64", "python=3.12.1 32 - - - /usr/lib/python\npython=3.11.2 64"))
+    assert (facts.problem, facts.missing) == ("", ())
+    assert choose(facts)[1].path == "/usr/bin/python3"
+
+
 def test_python_tells_the_library_where_the_system_does_not() -> None:
     facts = told(("libc=glibc 2.36", "libc="))
     assert (facts.libc, facts.libc_version) == ("glibc", (2, 36))

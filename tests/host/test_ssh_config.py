@@ -115,9 +115,10 @@ def test_no_configuration_is_fine(home: Path) -> None:
 
 
 def test_a_configuration_that_is_broken_is_told(home: Path) -> None:
-    (home / ".ssh" / "config").write_text("Match\n  Port 1\n")
-    with pytest.raises(LinkError, match="configuration"):
-        hops("h", home)
+    for text in ("Match\n  Port 1\n", "Port x\n", 'UserKnownHostsFile "x\n'):
+        (home / ".ssh" / "config").write_text(text)
+        with pytest.raises(LinkError, match="h: cannot follow the ssh configuration"):
+            hops("h", home)
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ class Facts(msgspec.Struct, frozen=True):
             return f"it runs {self.system or 'an unknown system'}; only Linux is supported"
         if self.machine not in MACHINES.values():
             return f"its processor is {self.machine or 'unknown'}; only 64-bit ARM and x86-64 are supported"
-        bits = min((python.bits for python in self.pythons), default=self.bits) or 64
-        if bits != 64 or self.bits == 32:
+        bits = max((python.bits for python in self.pythons), default=self.bits) or 64
+        if bits != 64:
             return f"its programs are 32-bit under a 64-bit {self.machine} kernel; install a 64-bit system"
         if self.libc != "glibc":
             return f"its C library is {self.libc or 'unknown'}; no TFLite runtime has wheels for other than glibc"

@@ -10,8 +10,13 @@ say user "$(id -u)"
 say bits "$(getconf LONG_BIT 2>/dev/null)"
 
 libc=$(getconf GNU_LIBC_VERSION 2>/dev/null)
-for loader in /lib/ld-musl-*; do [ -e "$loader" ] && libc=musl; done
-[ -n "$libc" ] || libc=$(ldd --version 2>&1 | sed -n '1{s/^ldd .* \([0-9.]*\)$/glibc \1/p;}')
+case $libc in
+glibc*) ;;
+*)
+    libc=$(ldd --version 2>&1 | sed -n '1{s/^ldd .* \([0-9.]*\)$/glibc \1/p;}')
+    for loader in /lib/ld-musl-*; do [ -z "$libc" ] && [ -e "$loader" ] && libc=musl; done
+    ;;
+esac
 say libc "$libc"
 
 tree=/proc/device-tree

@@ -50,15 +50,14 @@ def set_up(link: Pipe, device: Device, wishes: Wishes, sent: Callable[[Tree], No
         runtime, python = choose(facts, wishes.runtime)
     with tempfile.TemporaryDirectory() as scratch, _named(link.name):
         trees = _trees(runtime, python, facts, wishes.wheels, Path(scratch))
-        store, missing = _place(link, facts, device, trees)
-        absent, free = missing
+        store, (absent, free) = _place(link, facts, device, trees)
         store.put(absent, free, python.path, sent)
         setup = Setup(
             folder=store.folder,
             python=python.path,
             runtime=str(runtime),
             trees=tuple(tree.sha256 for tree in trees),
-            command=_command(store, python, trees),
+            command=_command(link.name, store, python, trees),
         )
     if absent or setup != device.setup:
         _check_imports(link, store, python, trees, runtime)
@@ -93,11 +92,11 @@ def _place(
     link: Pipe, facts: Facts, device: Device, trees: Sequence[Tree]
 ) -> tuple[Store, tuple[list[Tree], int | None]]:
     """The folder that is used already, or else the first with room; with what it lacks and its free bytes."""
-    usable = [folder for folder in facts.folders if folder.state == "ok"]
     used = device.setup.folder if device.setup else ""
     need = sum(tree.unpacked_bytes for tree in trees)
-    first = next((folder for folder in usable if folder.path == used or _has_room(folder, need)), usable[0])
-    store = Store(link, next((folder.path for folder in usable if folder.path == used), first.path))
+    usable = [folder for folder in facts.folders if folder.state == "ok"]
+    best = min(usable, key=lambda folder: (folder.path != used, not _has_room(folder, need)))
+    store = Store(link, best.path)
     return store, store.missing(trees)
 
 
@@ -105,10 +104,13 @@ def _has_room(folder: Folder, need: int) -> bool:
     return folder.free_bytes is None or folder.free_bytes > 2 * need
 
 
-def _command(store: Store, python: Python, trees: Sequence[Tree]) -> str:
-    """What starts the agent, for the device's shell."""
+def _command(name: str, store: Store, python: Python, trees: Sequence[Tree]) -> str:
+    """What starts the agent, for the device's shell; says what to do where the store is gone."""
     options = ["-m", "edgedeploy_agent.server", "--folder", store.files]
-    return f"{_environment(store, trees)} exec {shlex.join([python.path, *options])}"
+    gone = shlex.quote(f"what was put on it is gone: edgedeploy device setup {name}")
+    folders = shlex.join(map(store.path, trees))
+    there = f'for tree in {folders}; do [ -d "$tree" ] || {{ echo {gone} >&2; exit 1; }}; done'
+    return f"{there}; {_environment(store, trees)} exec {shlex.join([python.path, *options])}"
 
 
 def _environment(store: Store, trees: Sequence[Tree]) -> str:

@@ -98,7 +98,10 @@ def route(target: Target, own_known_hosts: Path) -> tuple[Hop, ...]:
             raise LinkError(f"{target}: ProxyJump in the ssh configuration leads in a circle, or over too many hosts")
         seen.append(target.host)
         settings = _settings(text, target)
-        hop = _hop(target, settings, own_known_hosts, is_jump)
+        try:
+            hop = _hop(target, settings, own_known_hosts, is_jump)
+        except ValueError as error:
+            raise LinkError(f"{target}: cannot follow the ssh configuration: {error}") from error
         jumps = settings.get("proxyjump", "") if jumps is None else jumps
         if jumps.lower() == "none":
             jumps = ""

@@ -223,7 +223,11 @@ def _why_not(hop: Hop, methods: Sequence[str], tried: Sequence[str], skipped: Se
 def _keys(hop: Hop, skipped: list[str]) -> Iterator[Iterator[tuple[str, Any]]]:
     """Each key with its title: the agent's first, as in OpenSSH. Files that give none add why to ``skipped``."""
     with _environment("SSH_AUTH_SOCK", os.path.expanduser(hop.agent)):
-        agent = None if hop.agent.lower() == "none" else paramiko.Agent()
+        agent = None
+        try:
+            agent = None if hop.agent.lower() == "none" else paramiko.Agent()
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            skipped.append(f"the ssh agent does not answer: {_words(error)}")
 
     def found() -> Iterator[tuple[str, Any]]:
         of_agent = {key.asbytes(): key for key in (agent.get_keys() if agent else ())}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import signal
 import threading
 import time
 from collections import deque
@@ -95,8 +96,7 @@ class SshProcess:
 
     def poll(self) -> int | None:
         if self._channel.exit_status_ready():
-            code = int(self._channel.recv_exit_status())
-            return code if code <= 128 else 128 - code  # as a shell tells of a signal
+            return _signed(int(self._channel.recv_exit_status()))
         return -1 if self._channel.closed else None
 
     def stop(self) -> None:
@@ -124,7 +124,7 @@ class SshProcess:
         code = int(self._channel.recv_exit_status())  # -1 if a signal ended it, too: paramiko does not say which
         if code < 0 and not self._channel.get_transport().is_active():
             raise LinkLost(f"{self._name}: the connection was lost")
-        return code if code <= 128 else 128 - code
+        return _signed(code)
 
     def _read(self, deadline: float, timeout_s: float) -> bytes:
         self._channel.settimeout(max(0.001, deadline - time.monotonic()))
@@ -148,6 +148,11 @@ class SshProcess:
 
     def _reaching(self, broken: str = "cannot be started: the connection was lost") -> Any:
         return _translated(self._name, broken)
+
+
+def _signed(code: int) -> int:
+    """A shell tells of a signal by adding 128 to it."""
+    return 128 - code if 128 < code <= 128 + signal.SIGRTMAX else code
 
 
 @contextlib.contextmanager
