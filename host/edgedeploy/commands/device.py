@@ -103,7 +103,9 @@ def list_(as_json: o.Json = False) -> int:
 @group.command()
 def show(name: Name, as_json: o.Json = False) -> int:
     """Show what is known of a device, without asking it."""
-    _show(name, _device(name), None, as_json)
+    from edgedeploy.devices.registry import user_registry
+
+    _show(name, user_registry().get(name), None, as_json)
     return 0
 
 
@@ -115,11 +117,12 @@ def probe(name: Name, accept_new: AcceptNew = False, as_json: o.Json = False) ->
     from edgedeploy.devices.registry import LOCAL, user_registry
     from edgedeploy.link.local import LocalLink
 
-    device = _device(name)
+    registry = user_registry()
+    device = registry.get(name)
     if name == LOCAL:
         facts = ask(LocalLink())
     else:
-        with linked(user_registry(), name, device, accept_new=accept_new) as link:
+        with linked(registry, name, device, accept_new=accept_new) as link:
             facts = ask(link, device.remote_dir)
     _show(name, device, facts, as_json)
     return NOT_USABLE if facts.problem else 0
@@ -162,10 +165,10 @@ def setup(
     from edgedeploy.report.page import style_for
     from edgedeploy.text import size
 
-    device = _device(name)
     if name == LOCAL:
         raise typer.BadParameter(f"{LOCAL!r} is this machine and needs no setup")
     registry = user_registry()
+    device = registry.get(name)
     with (
         output.stoppable(),
         linked(registry, name, device) as link,
@@ -199,10 +202,10 @@ def clean(name: Name, as_json: o.Json = False) -> int:
     from edgedeploy.devices.registry import user_registry
     from edgedeploy.devices.store import Store
 
-    device = _device(name)
+    registry = user_registry()
+    device = registry.get(name)
     folder = device.setup.folder if device.setup else None
     if folder is not None:
-        registry = user_registry()
         with linked(registry, name, device) as link:
             Store(link, folder).clean()
         registry.put(name, msgspec.structs.replace(device, setup=None))
@@ -219,8 +222,9 @@ def remove(name: Name, as_json: o.Json = False) -> int:
     from edgedeploy import output
     from edgedeploy.devices.registry import user_registry
 
-    device = _device(name)
-    user_registry().remove(name)
+    registry = user_registry()
+    device = registry.get(name)
+    registry.remove(name)
     if device.setup:
         output.say(f"{name}: {device.setup.folder} is still there")
     if as_json:
@@ -228,12 +232,6 @@ def remove(name: Name, as_json: o.Json = False) -> int:
     else:
         output.emit(f"{name}: forgotten\n")
     return 0
-
-
-def _device(name: str) -> Device:
-    from edgedeploy.devices.registry import LOCAL, Device, user_registry
-
-    return Device(LOCAL, board=LOCAL) if name == LOCAL else user_registry().get(name)
 
 
 def _show(name: str, device: Device, facts: Facts | None, as_json: bool) -> None:

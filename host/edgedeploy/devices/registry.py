@@ -87,7 +87,9 @@ class Registry:
         return dict(sorted(found.items()))
 
     def get(self, name: str) -> Device:
-        """Raises UnknownDevice, BadRegistry."""
+        """Raises UnknownDevice, BadRegistry. ``local`` is always there."""
+        if name == LOCAL:
+            return Device(LOCAL, board=LOCAL)
         devices = self.devices()
         if name not in devices:
             known = ", ".join((LOCAL, *devices))
