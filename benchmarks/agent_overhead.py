@@ -17,10 +17,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from edgedeploy.devices.registry import LOCAL
 from edgedeploy.measure.bench import Extent, bench
 from edgedeploy.measure.session import Session, Settings
 from edgedeploy.measure.subject import subject
-from edgedeploy.measure.targets import LOCAL, reach
+from edgedeploy.measure.targets import reach
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 MODELS = ("dscnn_kws.int8.tflite", "mnv1_025_128.int8.tflite", "unet_128.int8.tflite")

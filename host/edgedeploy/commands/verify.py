@@ -42,10 +42,11 @@ def command(
     outputs are also compared with those of the runtime here. Exit 1 if an output is too far off.
     """
     from edgedeploy import api, output
+    from edgedeploy.devices.registry import LOCAL
     from edgedeploy.measure.compare import Tolerance
     from edgedeploy.measure.session import Settings
     from edgedeploy.measure.subject import subject
-    from edgedeploy.measure.targets import LOCAL, attempts, error_json, failed, reach
+    from edgedeploy.measure.targets import attempts, error_json, failed, reach
     from edgedeploy.measure.verify import given_inputs, seeded_inputs, verify, verify_json
     from edgedeploy.report.page import style_for
     from edgedeploy.report.verify import verify_report

@@ -4,32 +4,26 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from edgedeploy import output
+from edgedeploy.devices.reach import reached
+from edgedeploy.devices.registry import LOCAL, user_registry
 from edgedeploy.link import LinkError
-from edgedeploy.link.local import LocalLink
 from edgedeploy.measure.errors import BadRequest, ModelFailed
 from edgedeploy.measure.session import Session, session
-
-LOCAL = "local"
 
 
 def board_of(name: str) -> str | None:
     """The profile of a device, where it is known."""
-    return name if name == LOCAL else None
+    return LOCAL if name == LOCAL else user_registry().get(name).board
 
 
 @contextlib.contextmanager
 def reach(name: str) -> Iterator[Session]:
-    """A session on the device ``name``. Raises BadRequest for one that is not known."""
-    if name != LOCAL:
-        raise BadRequest(f"no device {name!r}; known are: {LOCAL}")
-    command = f"exec {shlex.quote(sys.executable)} -P -m edgedeploy_agent.server"
-    with session(LocalLink(), command, shares_files=True) as opened:
+    """A session on the device ``name``. Raises LinkError."""
+    with reached(name) as (link, command), session(link, command, shares_files=name == LOCAL) as opened:
         yield opened
 
 
