@@ -71,7 +71,8 @@ def _foreign(text: str, folder: Path) -> list[str]:
 
 
 def test_no_path_of_one_machine() -> None:
-    found = {str(path): _foreign(path.read_text(), path.parent) for path in TEXTS}
+    written = [path for path in TEXTS if not GENERATED.search(path.name)]
+    found = {str(path): _foreign(path.read_text(), path.parent) for path in written}
     assert not {path: paths for path, paths in found.items() if paths}
 
 

@@ -270,7 +270,7 @@ def test_another_version_is_refused_with_both(tmp_path: Path, opened: Session, m
 def test_an_agent_that_does_not_start_says_why(tmp_path: Path) -> None:
     for command, words in (
         (f"{sys.executable} -m edgedeploy_agent.none", "No module named edgedeploy_agent.none"),
-        ("exec /no/such/python", "not found"),
+        ("exec /usr/no-such-python", "not found"),
         ("echo hello", "does not start"),
     ):
         with pytest.raises(AgentError, match=words), session(agents.Watched(), command):
