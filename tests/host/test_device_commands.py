@@ -101,7 +101,7 @@ def test_from_nothing_to_ready_and_back(user: Account, server: Sshd, wheels: str
     assert user.types("device", "remove", "pi").code == 0
     unknown = user.types("device", "show", "pi")
     assert (unknown.code, unknown.out) == (2, "")
-    assert "no device is called 'pi'" in unknown.err
+    assert "no device 'pi'" in unknown.err
 
 
 def test_an_agent_of_another_version_is_replaced_when_the_device_is_used(
@@ -166,8 +166,8 @@ def test_a_changed_host_key_is_one_line_with_what_to_do(user: Account, server: S
         (("add", "a b", "h"), 2, "is no name for a device"),
         (("add", "x", "127.0.0.1:1"), 4, "cannot connect to [127.0.0.1]:1: Connection refused"),
         (("add", "x", "127.0.0.1:1", "--board", "nonesuch"), 2, "nonesuch"),
-        (("setup", "nobody"), 2, "no device is called 'nobody'"),
-        (("remove", "nobody"), 2, "no device is called 'nobody'"),
+        (("setup", "nobody"), 2, "no device 'nobody'"),
+        (("remove", "nobody"), 2, "no device 'nobody'"),
         (("setup", "local", "--wheels", "/dev/nowhere"), 2, "does not exist"),
     ],
 )

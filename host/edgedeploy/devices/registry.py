@@ -93,7 +93,7 @@ class Registry:
         devices = self.devices()
         if name not in devices:
             known = ", ".join((LOCAL, *devices))
-            raise UnknownDevice(f"no device is called {name!r}; known are {known}: edgedeploy device add NAME HOST")
+            raise UnknownDevice(f"no device {name!r}; known are {known}: edgedeploy device add NAME HOST")
         return devices[name]
 
     def put(self, name: str, device: Device) -> None:
@@ -104,7 +104,7 @@ class Registry:
         """Raises UnknownDevice."""
         with self._changing() as devices:
             if devices.pop(name, None) is None:
-                raise UnknownDevice(f"no device is called {name!r}")
+                raise UnknownDevice(f"no device {name!r}")
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, Device]]:
