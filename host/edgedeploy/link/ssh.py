@@ -94,10 +94,12 @@ class SshLink:
                         progress(sent)
             except LinkTimeout as error:
                 raise LinkTimeout(f"{error}, {sent} bytes were sent") from None
-            except LinkLost:  # it may have said why
-                if not self._chain.transport.is_active():
-                    raise LinkLost(f"{self.name}: the connection was lost after {sent} bytes") from None
-            return process.finish(b"", _FINISH_S)
+            except LinkLost:
+                pass  # if it is the program that ended, it may have said why
+            try:
+                return process.finish(b"", _FINISH_S)
+            except LinkLost as error:
+                raise LinkLost(f"{error}, {sent} bytes were sent") from None
 
     def pull(self, path: str) -> bytes:
         done = self.run(f"exec cat {shlex.quote(path)}", timeout_s=_FINISH_S)

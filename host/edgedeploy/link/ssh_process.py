@@ -18,6 +18,7 @@ GRACE_S = 2
 """How long a program may take to end by itself once its input has ended."""
 _MARK = "edgedeploy-session"
 _STALL_S = 30.0
+_SETTLE_S = 0.2
 _CHUNK = 1 << 15  # the most that one SSH packet carries
 _TAIL = 64 * 1024
 
@@ -122,7 +123,10 @@ class SshProcess:
         if not self._channel.status_event.wait(max(0.0, deadline - time.monotonic())):
             raise LinkTimeout(f"{self._name}: no answer within {timeout_s:g} s")
         code = int(self._channel.recv_exit_status())  # -1 if a signal ended it, too: paramiko does not say which
-        if code < 0 and not self._channel.get_transport().is_active():
+        transport = self._channel.get_transport()
+        if code < 0:
+            transport.join(_SETTLE_S)  # it closes its channels before it says that it has ended
+        if code < 0 and not transport.is_active():
             raise LinkLost(f"{self._name}: the connection was lost")
         return _signed(code)
 
