@@ -21,12 +21,12 @@ CORES = ("cortex-a53", "cortex-a72", "cortex-a76", "cortex-a710")  # each with t
 
 @pytest.mark.parametrize("name", CORES)
 def test_each_kind_of_op_takes_what_is_predicted(board: Userland, name: str, tmp_path: Path) -> None:
-    """To 1 % and 7 KB: malloc gives a large block whole pages, and the structures around the buffers vary."""
+    """To 1 % and 10 KB: malloc gives a large block whole pages, and the structures around the buffers vary."""
     core, wrong = core_of(name), []
     models = [(op, make()) for op, make in SINGLE.items()]
     for heap in heaps(models, tmp_path, core=core, runtime=board.runtime(core)):
         own = heap.own - BUILTIN_RUN_BYTES
-        if not heap.packed or abs(heap.packed - own) > 0.01 * own + 7_000:
+        if not heap.packed or abs(heap.packed - own) > 0.01 * own + 10_000:
             wrong.append((heap.name, own, heap.packed))
     assert not wrong
 
@@ -39,7 +39,7 @@ def test_whole_models_take_what_is_predicted(board: Userland, tmp_path: Path) ->
     assert len(taken) > len(found) // 2
     for h in taken:
         own = h.own - BUILTIN_RUN_BYTES
-        assert abs(h.packed - own) <= 0.12 * own + 6_000, h
+        assert abs(h.packed - own) <= 0.15 * own + 8_000, h
     errors = [abs(h.packed + h.structures - h.loaded - h.own) / (h.loaded + h.own) for h in found]
     assert statistics.median(errors) < 0.03
     assert max(errors) < 0.12
