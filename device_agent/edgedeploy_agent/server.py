@@ -86,10 +86,9 @@ def _refuse(request: Any, context: Any) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Serve until the client is gone."""
     options = _parser().parse_args(arguments)
-    line = sys.stdin.buffer.readline()
-    if not line:
+    asked = json.loads(sys.stdin.buffer.readline() or b"{}")
+    if not asked.get("token"):  # an empty one would let anybody in
         return 1
-    asked = json.loads(line)
     ended = threading.Event()
     activity = Activity()
     service = Service(Machine(os.path.abspath(options.root)), os.path.abspath(options.folder), ended.set, activity.busy)

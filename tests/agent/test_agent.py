@@ -357,3 +357,10 @@ def test_it_waits_until_the_machine_is_cool(tmp_path: Path) -> None:
         late = [e.progress.stage for e in opened.measure(Settings(KWS.model), most_runs=1, cool_c=50.0, cooling_s=0.3)]
         assert "cool down" in late
         assert "measure" in late
+
+
+@pytest.mark.parametrize("line", ["", "{}\n", '{"token": ""}\n'])
+def test_an_agent_without_a_token_does_not_serve(line: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "edgedeploy_agent.server", "--folder", str(tmp_path)]
+    done = subprocess.run(command, input=line, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
