@@ -29,8 +29,8 @@ class _Fixed(NamedTuple):
 
 _FIXED = (
     (LITERT_2_3, _Fixed(102_000, 8_000)),
-    (LITERT_2_1, _Fixed(96_500, -5_000)),
-    (TFLITE_2_14, _Fixed(91_000, -14_000)),
+    (LITERT_2_1, _Fixed(99_000, 3_000)),
+    (TFLITE_2_14, _Fixed(93_000, -6_000)),
 )
 _TENSOR_BYTES, _OP_BYTES, _SCALE_BYTES, _SUBGRAPH_BYTES = 292, 165, 8, 33_000
 _NODE_BYTES = 400
