@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from edgedeploy import partition, read_model
-from edgedeploy.arenaview import executed
+from edgedeploy.arenaview import executed, release_of
 from edgedeploy_agent import footprint
 from edgedeploy_partitioner.errors import PlanningError
 from edgedeploy_partitioner.memory import interpreter, xnnpack
-from edgedeploy_partitioner.memory.release import Release
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import Plan
 from edgedeploy_profiles import load_board, load_core
@@ -146,7 +145,6 @@ def _heap(plan: Plan, graph: Graph) -> int:
     nodes = {use.index: executed(plan, graph.subgraphs[use.index]) for use in plan.subgraphs}
     core = load_core(load_board(plan.inputs.board.name).clusters[0].core)
     arenas = plan.memory.arena_bytes + (plan.memory.persistent_bytes or 0)
-    runtime = plan.inputs.runtime
-    release = Release.of(runtime.name, runtime.version, runtime.machine)
+    release = release_of(plan)
     own = interpreter.heap_bytes(graph, nodes, core.isa, release)
     return arenas + own + xnnpack.heap_bytes(graph, nodes, core, release)

@@ -10,13 +10,13 @@ Prints one JSON line a model, in order; each is loaded, allocated and run twice:
 
 S has ``heap_bytes`` (in use by malloc, also in anonymous maps; null where the C library does not say), ``rss_bytes``,
 ``anonymous_bytes``, ``pss_bytes`` and ``peak_bytes`` (VmHWM). That of the model is VmHWM from "before" on without what
-its inputs are copied from; null where it cannot be reset. A has
-``arena_bytes`` and ``persistent_bytes`` of one subgraph; ``arenas`` is null where the runtime cannot be looked into.
+its inputs are copied from; null where it cannot be reset. A has ``arena_bytes`` and ``persistent_bytes`` of one
+subgraph; ``arenas`` is null where the runtime cannot be looked into.
 
 ``--first`` runs a model once beforehand, keeps it, and settles the process: all that the libraries have of code is made
 resident and what malloc has free goes back to the system. So "before" holds what any model needs, and what grows
-afterwards is the model's own. Of several models each has a forked process of its own; without ``--first`` only the heap
-and the anonymous bytes mean anything there, as such a process has not mapped the runtime's pages yet.
+afterwards is the model's own. Each model has a forked process of its own; without ``--first`` only the heap and the
+anonymous bytes mean anything there, as such a process has not mapped the runtime's pages yet.
 """
 
 from __future__ import annotations

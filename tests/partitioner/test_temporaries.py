@@ -73,7 +73,7 @@ def assert_equals(graph: Graph, answer: Answer, threads: int, runtime: Runtime, 
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_scratch_is_what_the_runtime_allocates(runtime: Runtime, threads: int) -> None:
-    cases, release = WITH_SCRATCH[threads], Release.of(runtime.name, runtime.version, runtime.machine)
+    cases, release = WITH_SCRATCH[threads], runtime.release
     answers = inspect_all((c.model for c in cases), xnnpack=False, run=True, threads=threads, runtime=runtime)
     ran: Counter[str] = Counter()
     for made, answer in zip(cases, answers, strict=True):

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena
-from edgedeploy_partitioner.memory.release import Release
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.solver.problem import XNNPACK
 from support.runtime import Answer
@@ -46,7 +45,7 @@ def compared(
     """Each subgraph that the runtime allocated, and its predicted arena."""
     assert answer.subgraphs is not None, answer.failure
     assert not answer.failure, answer.failure
-    release = Release.of(runtime.name, runtime.version, runtime.machine)
+    release = runtime.release
     for plan in answer.subgraphs:
         if any(real_bytes(plan)):
             yield plan, arena(graph, graph.subgraphs[plan["subgraph"]], executed_nodes(plan), threads, release)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from edgedeploy_agent import footprint
 from edgedeploy_partitioner.memory import interpreter, xnnpack
 from edgedeploy_partitioner.memory.line import Line
-from edgedeploy_partitioner.memory.release import Release
 from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_profiles.schema import Core
 from support.arenas import executed_nodes, real_bytes
@@ -41,7 +40,7 @@ def heaps(
     models: Sequence[tuple[str, bytes]], folder: Path, *options: str, core: Core | None = None, runtime: Runtime = HERE
 ) -> list[Heap]:
     """Each model in a process of its own, in ``runtime`` on a machine of ``core``."""
-    release = Release.of(runtime.name, runtime.version, runtime.machine)
+    release = runtime.release
     paths = [folder / f"{i}.tflite" for i in range(len(models))]
     for path, (_, data) in zip(paths, models, strict=True):
         path.write_bytes(data)

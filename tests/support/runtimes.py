@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from edgedeploy_partitioner.memory.release import Release
+
 ROOT = Path(__file__).parents[2]
 AGENT = ROOT / "device_agent"
 OTHERS = (("ai-edge-litert", "2.1.0"), ("tflite-runtime", "2.14.0"))
@@ -35,6 +37,10 @@ class Runtime:
     @property
     def is_emulated(self) -> bool:
         return self.machine != os.uname().machine
+
+    @property
+    def release(self) -> Release:
+        return Release.of(self.name, self.version, self.machine)
 
     @property
     def title(self) -> str:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from edgedeploy_partitioner.memory.libstdcxx import sort
 from edgedeploy_partitioner.memory.liveness import FOREVER, Block, ExecutedNode, Lifetimes, lifetimes
 from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
+from edgedeploy_partitioner.memory.rounding import up
 from edgedeploy_partitioner.model.graph import Graph, Subgraph
 
 __all__ = ["Arena", "ExecutedNode", "arena", "place"]
@@ -105,16 +106,12 @@ def _best_fit(block: Block, placed: Sequence[tuple[int, int, Block]]) -> int:
     for offset, _, other in placed:
         if other.last < block.first or other.first > block.last:
             continue
-        start = _align(end)
+        start = up(end, ALIGNMENT_BYTES)
         if start + block.bytes <= offset and (best is None or offset - start < best_gap):
             best = start
             best_gap = offset - end  # from the unaligned end, as the runtime has it
         end = max(end, offset + other.bytes)
-    return _align(end) if best is None else best
-
-
-def _align(offset: int) -> int:
-    return -(-offset // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    return up(end, ALIGNMENT_BYTES) if best is None else best
 
 
 def _live_bytes(blocks: Iterable[Block], nodes: int) -> tuple[int, ...]:

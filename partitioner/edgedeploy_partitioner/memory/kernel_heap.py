@@ -5,7 +5,7 @@ Matrix products of small integers, on ARM also of floats, run in google/ruy, whi
 its own: padded to its kernel's tile, for integers with the sum of each row. The blocks of all products lie in one
 buffer, which only grows. ``TRANSPOSE_CONV`` has tensors that are not in the arena. The tiles and what is copied were
 read off the heap of ai-edge-litert 2.3.0 with single-op models, on x86-64 and on emulated arm64 with and without dot
-products; nothing ran on ARM hardware.
+products; nothing ran on ARM hardware. What older releases do otherwise was read off the heap of whole models on x86-64.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
 from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
+from edgedeploy_partitioner.memory.rounding import up
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
 from edgedeploy_partitioner.model.shapes.detection import NAME as DETECTION
 
@@ -116,16 +117,12 @@ def _grown(products: Sequence[Product], how: Layout) -> int:
 
 def _blocks(product: Product, how: Layout) -> Iterator[int]:
     tile = how.floats if product.is_float and how.floats else how.small
-    depth = _up(product.depth, tile.depth)
-    for rows in (_up(product.left, tile.left), _up(product.right, tile.right)):
-        yield _up(rows * depth * (4 if product.is_float else 1), _ALIGNMENT_BYTES)
+    depth = up(product.depth, tile.depth)
+    for rows in (up(product.left, tile.left), up(product.right, tile.right)):
+        yield up(rows * depth * (4 if product.is_float else 1), _ALIGNMENT_BYTES)
         if not product.is_float:
-            yield _up(rows * _INT32_BYTES, _ALIGNMENT_BYTES)
-    yield _up(product.sums_bytes, _ALIGNMENT_BYTES)
-
-
-def _up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+            yield up(rows * _INT32_BYTES, _ALIGNMENT_BYTES)
+    yield up(product.sums_bytes, _ALIGNMENT_BYTES)
 
 
 # --- what each op multiplies ----------
@@ -144,9 +141,7 @@ class _Kernel:
 
     def input(self, position: int) -> Tensor:
         """The tensor there. Raises LookupError if the op has none."""
-        if position >= len(self.op.inputs) or self.op.inputs[position] < 0:
-            raise LookupError(position)
-        return self.graph.tensor(self.op.subgraph, self.op.inputs[position])
+        return self.graph.operand(self.op, position)
 
     @property
     def output(self) -> Tensor:
@@ -217,10 +212,9 @@ def _unplanned_bytes(graph: Graph, op: Op) -> int:
     if op.code != "TRANSPOSE_CONV":
         return 0
     try:
-        kernel = _Kernel(graph, op, LITERT_2_3)
-        filters, x = kernel.input(1), kernel.input(2)
+        filters, x = graph.operand(op, 1), graph.operand(op, 2)
         shares = _INT32_BYTES * prod(filters.shape[:3]) * x.shape[1] * x.shape[2]
-        sums = 0 if x.dtype is DType.FLOAT32 else _INT32_BYTES * kernel.output.elements
+        sums = 0 if x.dtype is DType.FLOAT32 else _INT32_BYTES * graph.tensor(op.subgraph, op.outputs[0]).elements
     except (LookupError, ValueError):
         return 0
     return shares + sums + filters.nbytes

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from edgedeploy_partitioner.memory.rounding import up
 from edgedeploy_partitioner.memory.tiles import Arithmetic, Tile, Tiles
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
 
@@ -52,10 +53,6 @@ def held(graph: Graph, op: Op, tile_of: Tiles) -> Held:
         return Held()
 
 
-def up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
-
-
 @dataclass(frozen=True, slots=True)
 class _Operator:
     """An op as XNNPACK's delegate hands it over."""
@@ -66,9 +63,7 @@ class _Operator:
 
     def input(self, position: int) -> Tensor:
         """The tensor there. Raises LookupError if the op has none."""
-        if position >= len(self.op.inputs) or self.op.inputs[position] < 0:
-            raise LookupError(position)
-        return self.graph.tensor(self.op.subgraph, self.op.inputs[position])
+        return self.graph.operand(self.op, position)
 
     @property
     def output(self) -> Tensor:

@@ -3,7 +3,8 @@
 
 Read off the allocations of ai-edge-litert 2.3.0 for single ops of seeded shapes: for x86-64 with AVX2 on a machine that
 has it; for arm64 in QEMU's user mode, where the library sees the extensions of the emulated CPU and the part number of
-the core. Nothing was measured on an ARM machine; on x86-64 the emulated CPU gave the tiles of the real one.
+the core. Nothing was measured on an ARM machine; on x86-64 the emulated CPU gave the tiles of the real one. Of older
+releases only x86-64 was looked at.
 """
 
 from __future__ import annotations

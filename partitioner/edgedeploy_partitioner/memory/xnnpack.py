@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
-from edgedeploy_partitioner.memory.packing import Held, held, up
+from edgedeploy_partitioner.memory.packing import Held, held
 from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
+from edgedeploy_partitioner.memory.rounding import up
 from edgedeploy_partitioner.memory.tiles import Tiles, tiles
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph
 from edgedeploy_partitioner.plan import XNNPACK

@@ -225,5 +225,11 @@ class Graph:
         """The bytes of ``span``, not copied."""
         return self.source[span.start : span.start + span.size]
 
+    def operand(self, op: Op, position: int) -> Tensor:
+        """The tensor that ``op`` reads at ``position``. Raises LookupError if it has none there."""
+        if position >= len(op.inputs) or op.inputs[position] < 0:
+            raise LookupError(position)
+        return self.tensor(op.subgraph, op.inputs[position])
+
     def tensor(self, subgraph: int, id: int) -> Tensor:  # noqa: A002 - the schema's word
         return self.subgraphs[subgraph].tensors[id]

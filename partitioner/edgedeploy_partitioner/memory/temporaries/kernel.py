@@ -40,9 +40,7 @@ class Kernel:
 
     def input(self, position: int) -> Tensor:
         """The tensor there. Raises LookupError if the op has none."""
-        if not self.has_input(position):
-            raise LookupError(position)
-        return self.graph.tensor(self.op.subgraph, self.op.inputs[position])
+        return self.graph.operand(self.op, position)
 
     def has_input(self, position: int) -> bool:
         return position < len(self.op.inputs) and self.op.inputs[position] >= 0

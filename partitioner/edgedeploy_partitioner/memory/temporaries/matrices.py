@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from edgedeploy_partitioner.memory.release import LITERT_2_1
+from edgedeploy_partitioner.memory.rounding import up
 from edgedeploy_partitioner.memory.temporaries.kernel import (
     FLOAT_BYTES,
     INT32_BYTES,
@@ -32,8 +33,8 @@ def _fully_connected(kernel: Kernel) -> Scratches:
     if packs:
         # Rows and units are filled up to blocks. The packed weights, with their sums, are on the heap.
         if rows > 2 and kernel.release >= LITERT_2_1:
-            rows = _ceil(rows, 4)
-        units = _ceil(units, _UNITS)
+            rows = up(rows, 4)
+        units = up(units, _UNITS)
     return (
         Scratch(rows * depth),
         Scratch(FLOAT_BYTES * rows),
@@ -61,10 +62,6 @@ def _batch_matmul(kernel: Kernel) -> Scratches:
         Scratch(INT32_BYTES * rows),
         Scratch(INT32_BYTES * columns, persistent=True),
     )
-
-
-def _ceil(n: int, multiple: int) -> int:
-    return -(-n // multiple) * multiple
 
 
 RULES: dict[str, Rule] = {"FULLY_CONNECTED": _fully_connected, "BATCH_MATMUL": _batch_matmul}
