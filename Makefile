@@ -7,13 +7,15 @@ DEV := $(VENV)/dev.stamp
 MODEL ?= examples/unet_128.int8.tflite
 BOARD ?= rk3588
 
+KERNELS := aarch64 x86_64
+
 # The first Python that is new enough and has pip (which .venv's own, if it is activated, has not);
 # `make PYTHON=/path/to/python3.12 test` overrides it.
 PYTHON ?= $(shell PATH=$$(echo "$$PATH" | tr ':' '\n' | grep -vxF "$(CURDIR)/$(BIN)" | paste -sd:); \
 	for python in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$python && break; done)
 
-.PHONY: help demo test lint fuzz bench vendors runtimes board board-matrix serve-board docs system-deps clean
+.PHONY: help demo kernels test lint fuzz bench vendors runtimes board board-matrix serve-board docs system-deps clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -22,11 +24,19 @@ help:  ## this list
 demo: $(RUN)  ## plan MODEL for BOARD and print the report
 	$(BIN)/edgedeploy partition $(MODEL) --board $(BOARD)
 
+kernels: $(KERNELS:%=kernels_neon/edgedeploy_kernels/lib/%/libedgedeploy.so)  ## build libedgedeploy.so for aarch64 and x86-64
+
+# zig's compiler comes from pip and links against a C library as old as boards have it. Make asks the sources what is new.
+kernels_neon/edgedeploy_kernels/lib/%/libedgedeploy.so: $(DEV) $(shell find kernels_neon/Makefile kernels_neon/src -type f)
+	$(MAKE) --no-print-directory -C kernels_neon CC='$(abspath $(BIN))/python -m ziglang cc -target $*-linux-gnu.2.17' MACHINE=$* BUILD=build/zig-$*
+	install -D kernels_neon/build/zig-$*/libedgedeploy.so $@
+
 test: lint  ## lint, then all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-lint: $(DEV)  ## ruff, mypy --strict, the import contracts, Python 3.9 for the agent
+lint: $(DEV)  ## ruff, clang-format, mypy --strict, the import contracts, Python 3.9 for the agent
 	$(BIN)/ruff check .
+	$(BIN)/clang-format --dry-run -Werror $(shell find kernels_neon -name '*.[ch]' -not -path '*/build/*')
 	$(BIN)/mypy host partitioner profiles kernels_neon protos device_agent tests benchmarks tools
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --no-tips --target=3.9- --violations device_agent
@@ -77,7 +87,7 @@ system-deps:  ## Debian packages that make and Python need, and those that emula
 	apt-get install -y -qq --no-install-recommends qemu-user-static mmdebstrap openssh-client openssh-server
 
 clean:  ## remove the environment and every cache
-	rm -rf $(VENV) .board .runtimes .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks build dist
+	rm -rf $(VENV) kernels_neon/build kernels_neon/edgedeploy_kernels/lib .board .runtimes .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
