@@ -38,6 +38,8 @@ class Way:
 
     title: str
     peak_bytes: int
+    high_bytes: int | None
+    """Its upper bound, if it has one."""
     is_whole: bool
     """False where lines of its memory are not modelled: the peak is then a lower bound."""
     arena_bytes: int
@@ -110,7 +112,18 @@ def _placement(plan: Plan) -> str:
 
 def _way(title: str, plan: Plan) -> Way:
     memory = plan.memory
-    return Way(title, memory.peak_bytes, _is_whole(memory), memory.arena_bytes, plan.predicted.latency_ns)
+    return Way(
+        title, memory.peak_bytes, memory.peak_high_bytes, _is_whole(memory), memory.arena_bytes,
+        plan.predicted.latency_ns,
+    )  # fmt: skip
+
+
+def _with_arena(title: str, plan: Plan, arena_bytes: int, latency_ns: int | None) -> Way:
+    """The same plan with another arena."""
+    memory = plan.memory
+    saved, high = memory.arena_bytes - arena_bytes, memory.peak_high_bytes
+    high = None if high is None else high - saved
+    return Way(title, memory.peak_bytes - saved, high, _is_whole(memory), arena_bytes, latency_ns)
 
 
 def _planned_anew(plan: Plan, planner: Planner) -> Iterator[Way]:
@@ -137,16 +150,14 @@ def _other_order(plan: Plan, graph: Graph) -> Iterator[Way]:
     best = lowest(graph, subgraph, nodes, threads, release, in_epochs=True)
     other = arena(graph, subgraph, [nodes[i] for i in best.order], threads, release)
     if other.bytes < its.bytes:
-        peak = plan.memory.peak_bytes - its.bytes + other.bytes
         how = "" if claimed_partitions(plan) else ", which 'edgedeploy reorder' writes"
         title = f"reorder: the same ops in another order{how}"
-        yield Way(title, peak, _is_whole(plan.memory), other.bytes, plan.predicted.latency_ns)
+        yield _with_arena(title, plan, other.bytes, plan.predicted.latency_ns)
 
 
 def _in_place(plan: Plan, graph: Graph) -> Iterator[Way]:
     """Only where the arena is that of the main subgraph alone."""
     found = in_place(plan, graph) if plan.memory.arena_exact else None
     if found is not None and found.before_bytes == plan.memory.arena_bytes:
-        saved = plan.memory.arena_bytes - found.arena_bytes
         title = f"op {ops_label(plan, found.ops, OPS_SHOWN)} fused into the op before, or in place: a change of model"
-        yield Way(title, plan.memory.peak_bytes - saved, _is_whole(plan.memory), found.arena_bytes, None)
+        yield _with_arena(title, plan, found.arena_bytes, None)

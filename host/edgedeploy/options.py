@@ -23,6 +23,11 @@ class Xnnpack(StrEnum):
     switch = "switch"
 
 
+class LimitOn(StrEnum):
+    peak = "peak"
+    high = "high"
+
+
 class Unknown(StrEnum):
     refused = "refused"
     supported = "supported"

@@ -68,7 +68,7 @@ def test_the_gate_works_in_a_shell_script(tmp_path: Path) -> None:
     said = [line for line in done.stdout.splitlines() if line in ("fits", "never") or line.startswith(("no ", "usage"))]
     assert (said, done.returncode) == (["fits", "no 1", "usage 2"], 1)
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["edgedeploy"] * 3
-    assert f"the peak of {peak} bytes is 1 B (1 bytes) over the limit" in done.stderr
+    assert f"({peak} bytes), 1 B (1 bytes) over the limit" in done.stderr
 
 
 @pytest.mark.parametrize("form", [("-q",), ("--json",), ()])
@@ -82,6 +82,24 @@ def test_the_limit_is_the_most_that_passes(form: Sequence[str], capsys: pytest.C
     assert out
 
 
+def test_a_limit_on_the_upper_bound_is_stricter(capsys: pytest.CaptureFixture[str]) -> None:
+    memory = _plan(TINY)[0].memory
+    assert memory.peak_high_bytes is not None
+    assert memory.peak_high_bytes > memory.peak_bytes
+    on_high = (TINY, "--board", "rk3588", "-q", "--limit-on", "high", "--limit")
+    assert _run(capsys, *on_high, str(memory.peak_high_bytes))[::2] == (0, "")
+    code, _, err = _run(capsys, *on_high, str(memory.peak_high_bytes - 1))
+    assert (code, "upper bound 1 B (1 bytes) over the limit" in err) == (1, True)
+    told = json.loads(_run(capsys, *on_high, str(memory.peak_bytes), "--json")[1])
+    assert (told["limit_on"], told["over"]) == ("high", True)
+
+
+def test_what_has_no_upper_bound_keeps_no_limit_on_it(capsys: pytest.CaptureFixture[str]) -> None:
+    model = ROOT / "examples" / "lstm_kws.fp32.tflite"
+    code, _, err = _run(capsys, model, "--board", "rk3588", "-q", "--limit", "1GiB", "--limit-on", "high")
+    assert (code, "no upper bound: a run may take more than the limit of 1.00 GiB" in err) == (1, True)
+
+
 def test_json_is_the_memory_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     plan = _plan(UNET)[0]
     for limit, over in ((None, False), (plan.memory.peak_bytes, False), (plan.memory.peak_bytes - 1, True)):
@@ -89,7 +107,7 @@ def test_json_is_the_memory_of_the_plan(capsys: pytest.CaptureFixture[str]) -> N
         shown = json.loads(_run(capsys, UNET, "--board", "rk3588", "--json", *options)[1])
         assert shown == {
             "schema": "edgedeploy.memory/1", "inputs": builtins(plan.inputs), "memory": builtins(plan.memory),
-            "limit_bytes": limit, "over": over,
+            "limit_bytes": limit, "limit_on": "peak", "over": over,
         }  # fmt: skip
 
 

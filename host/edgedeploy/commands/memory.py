@@ -21,6 +21,9 @@ def command(
         str | None,
         typer.Option("--limit", metavar="64MiB", help="Exit 1 if the peak, of what is modelled, is over it."),
     ] = None,
+    limit_on: Annotated[
+        o.LimitOn, typer.Option("--limit-on", help="What the limit holds for: the peak, or its upper bound.")
+    ] = o.LimitOn.peak,
     npu: o.Npu = None,
     runtime: o.RuntimeName = None,
     xnnpack: o.XnnpackMode = o.Xnnpack.default,
@@ -46,9 +49,10 @@ def command(
     from edgedeploy import api, output
     from edgedeploy.arenaview import as_sized
     from edgedeploy.lowering import lowering
-    from edgedeploy.report.memory import Gate, memory_report
+    from edgedeploy.report.memory import gate_on, memory_report
     from edgedeploy.report.memory_html import check_place, memory_page, write_page
     from edgedeploy.report.page import style_for
+    from edgedeploy.text import size
     from edgedeploy_partitioner.plan import builtins
 
     options: dict[str, Any] = {
@@ -77,7 +81,7 @@ def command(
         shown = as_sized(plan, api.planned_model(plan, graph))
         told = html is not None or not (quiet or as_json)
         lowered = lowering(plan, shown, planned, limit_bytes) if told else None
-    gate = None if limit_bytes is None else Gate(limit_bytes, plan.memory.peak_bytes)
+    gate = None if limit_bytes is None else gate_on(plan.memory, limit_bytes, high=limit_on is o.LimitOn.high)
     over = gate is not None and gate.is_over
     if html is not None:
         write_page(html, memory_page(plan, shown, gate, lowered))
@@ -89,11 +93,13 @@ def command(
                 "inputs": inputs,
                 "memory": memory,
                 "limit_bytes": limit_bytes,
+                "limit_on": limit_on.value,
                 "over": over,
             }
         )
     else:
         output.emit(memory_report(plan, shown, gate, lowered, style_for(quiet=quiet, verbose=verbose)))
     if gate is not None and over:
-        output.say(f"gate failed on {board}: the peak of {plan.memory.peak_bytes} bytes is {gate.words}")
+        peak = plan.memory.peak_bytes
+        output.say(f"gate failed on {board}: peak {size(peak)} ({peak} bytes), {gate.words}")
     return GATE_FAILED if over else 0

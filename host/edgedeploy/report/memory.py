@@ -54,21 +54,33 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """``--limit`` and whether the peak keeps it."""
+    """``--limit``, and whether the peak keeps it: the predicted one, or its upper bound (None: there is none)."""
 
     limit_bytes: int
-    peak_bytes: int
+    peak_bytes: int | None
+    is_bound: bool = False
 
     @property
     def is_over(self) -> bool:
-        return self.peak_bytes > self.limit_bytes
+        return not self.keeps(self.peak_bytes)
+
+    def keeps(self, peak_bytes: int | None) -> bool:
+        return peak_bytes is not None and peak_bytes <= self.limit_bytes
 
     @property
     def words(self) -> str:
+        subject = "upper bound " if self.is_bound else ""
+        if self.peak_bytes is None:
+            return f"no upper bound: a run may take more than the limit of {size(self.limit_bytes)}"
         apart = abs(self.peak_bytes - self.limit_bytes)
         if self.is_over:
-            return f"{size(apart)} ({apart} bytes) over the limit of {size(self.limit_bytes)}"
-        return f"within the limit of {size(self.limit_bytes)}, {size(apart)} to spare"
+            return f"{subject}{size(apart)} ({apart} bytes) over the limit of {size(self.limit_bytes)}"
+        return f"{subject}within the limit of {size(self.limit_bytes)}, {size(apart)} to spare"
+
+
+def gate_on(memory: Memory, limit_bytes: int, *, high: bool) -> Gate:
+    """``limit_bytes`` for the peak of ``memory`` that is predicted, or for its upper bound."""
+    return Gate(limit_bytes, memory.peak_high_bytes if high else memory.peak_bytes, high)
 
 
 def lines(memory: Memory) -> Iterator[Line]:
@@ -142,7 +154,7 @@ def _top(plan: Plan, gate: Gate | None, style: Style) -> Iterator[RenderableType
         said.append(text((gate.words, BAD if gate.is_over else GOOD)))
         high = plan.memory.peak_high_bytes
         if not gate.is_over and high is not None and high > gate.limit_bytes:
-            said.append(text((f"its upper bound {size(high)} is over the limit", WARN)))
+            said.append(text((f"its upper bound {size(high)} is over the limit; --limit-on high fails", WARN)))
         if not gate.is_over and high is None:
             said.append(text(("it has no upper bound: a run may take more", WARN)))
     yield grid([(text((size(plan.memory.peak_bytes), STRONG)), Text("\n").join(said))], ("right", 8), ("left", None))
@@ -264,9 +276,9 @@ def _ways(plan: Plan, lowered: Lowering, gate: Gate | None) -> Iterator[Renderab
     yield text()
     yield text(("What would lower it", STRONG))
     if lowered.ways:
-        header = [text((word, DIM)) for word in ("peak", "arena", "latency", "", "how")]
+        header = [text((word, DIM)) for word in ("peak", "at most", "arena", "latency", "", "how")]
         rows = [header, *(_way(way, plan) for way in (this_plan(plan), *lowered.ways))]
-        yield grid(rows, ("right", 11), ("right", 8), ("right", 7), ("left", 12), ("left", None))
+        yield grid(rows, ("right", 8), ("right", 8), ("right", 8), ("right", 7), ("left", 12), ("left", None))
     notes = [f"no less with {way.title.partition(':')[0]}: {size(way.peak_bytes)}" for way in lowered.useless]
     if lowered.infeasible_bytes is not None:
         is_near = size(lowered.infeasible_bytes) == size(plan.memory.peak_bytes)
@@ -280,14 +292,18 @@ def _ways(plan: Plan, lowered: Lowering, gate: Gate | None) -> Iterator[Renderab
 
 def _way(way: Way, plan: Plan) -> list[Text]:
     peak = f"{'' if way.is_whole else '>= '}{size(way.peak_bytes)}"
+    high = "no bound" if way.high_bytes is None else size(way.high_bytes)
     latency = "" if way.latency_ns is None else duration(way.latency_ns)
     compared = "" if way.latency_ns is None else times_faster(way.latency_ns, plan.predicted.latency_ns)
-    return [text((peak, GOOD)), text(size(way.arena_bytes)), text(latency), text(compared), text(way.title)]
+    return [
+        text((peak, GOOD)), text(high), text(size(way.arena_bytes)), text(latency), text(compared), text(way.title)
+    ]  # fmt: skip
 
 
 def _kept(plan: Plan, lowered: Lowering, gate: Gate) -> str:
     """What the limit costs in latency."""
-    fitting = [way for way in lowered.ways if way.peak_bytes <= gate.limit_bytes and way.latency_ns is not None]
+    held = {way: way.high_bytes if gate.is_bound else way.peak_bytes for way in lowered.ways}
+    fitting = [way for way, peak in held.items() if gate.keeps(peak) and way.latency_ns is not None]
     best = min(fitting, key=lambda way: way.latency_ns or 0, default=None)
     if best is None or best.latency_ns is None:
         return f"no plan found keeps the limit of {size(gate.limit_bytes)} on this board"

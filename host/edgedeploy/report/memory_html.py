@@ -90,7 +90,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     rows = [
         (
             line.name,
-            "not modelled" if line.bytes is None else str(line.bytes),
+            "not modelled" if line.bytes is None else _amount(line.bytes),
             bounds_in_words(line) if line.low != line.high else "",
             line.kind,
             line.definition,
@@ -133,6 +133,8 @@ def _arena(view: ArenaView) -> Iterator[str]:
     wide, tall = (WIDTH - LEFT) / len(nodes), ARENA_HEIGHT / its.bytes
     at_peak = set(plan.memory.peak_tensors) if top is not None and top.subgraph == plan.main else set()
     yield f"<h2>Where tensors lie in the arena of {size(its.bytes)}</h2>"
+    yield "<p class=note>To the right: steps; upwards: addresses. Green: tensors; orange: those at the peak;"
+    yield "violet: scratch of one op. Point at one for its name.</p>"
     yield f"<svg viewBox='0 0 {WIDTH} {ARENA_HEIGHT + BELOW}' role=img>"
     for each in placed(its, subgraph, nodes):
         kind = "scratch" if each.tensor is None else "tensor atpeak" if each.tensor in at_peak else "tensor"
@@ -143,7 +145,7 @@ def _arena(view: ArenaView) -> Iterator[str]:
         y = ARENA_HEIGHT - tall * (each.offset + each.bytes)
         yield _rect(kind, LEFT + each.first * wide, y, (each.last + 1 - each.first) * wide, tall * each.bytes, title)
     yield from _axes(ARENA_HEIGHT, size(its.bytes))
-    words = f"{plural(len(nodes), 'step')} of the main subgraph; orange: at the peak; point at a tensor for its name"
+    words = f"{plural(len(nodes), 'step')} of the main subgraph"
     yield f"<text x={LEFT} y={ARENA_HEIGHT + 15}>{_safe(words)}</text></svg>"
 
 
@@ -175,7 +177,7 @@ def _at_peak(view: ArenaView) -> Iterator[str]:
     yield f"<h2>At the peak of the arena: {_safe(view.step(top))}</h2>"
     rows = [
         (
-            str(t.nbytes),
+            _amount(t.nbytes),
             f"{shape(t.shape)} {t.dtype.value}",
             view.kept(top.subgraph, t.id),
             view.name(top.subgraph, t.id),
@@ -183,7 +185,7 @@ def _at_peak(view: ArenaView) -> Iterator[str]:
         for t in tensors
     ]
     if rest := top.live_bytes - sum(t.nbytes for t in tensors):
-        rows.append((str(rest), "", "", view.rest(top)))
+        rows.append((_amount(rest), "", "", view.rest(top)))
     yield from _rows(("bytes", "shape", "kept", "tensor"), rows, (0,))
 
 
@@ -197,8 +199,14 @@ def _ways(plan: Plan, lowered: Lowering) -> Iterator[str]:
         latency = ""
         if way.latency_ns is not None:
             latency = f"{duration(way.latency_ns)}, {times_faster(way.latency_ns, plan.predicted.latency_ns)}"
-        rows.append((f"{'' if way.is_whole else '>= '}{way.peak_bytes}", str(way.arena_bytes), latency, way.title))
-    yield from _rows(("peak, bytes", "arena, bytes", "latency", "how"), rows, (0, 1))
+        peak = f"{'' if way.is_whole else '>= '}{_amount(way.peak_bytes)}"
+        high = "no bound" if way.high_bytes is None else _amount(way.high_bytes)
+        rows.append((peak, high, _amount(way.arena_bytes), latency, way.title))
+    yield from _rows(("peak, bytes", "at most", "arena, bytes", "latency", "how"), rows, (0, 1, 2))
+
+
+def _amount(bytes_: int) -> str:
+    return f"{bytes_} ({size(bytes_)})"
 
 
 # --- the file ----------

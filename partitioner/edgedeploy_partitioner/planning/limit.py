@@ -56,7 +56,7 @@ def within_memory_limit(search: Search, scenes: Sequence[Scene], settled: tuple[
         settled = _least(search, scenes, settled, memory, leaner.pop(0))
     raise NotDeployable(
         f"--memory-limit {limit} bytes: no plan found keeps it; the least peak of {len(memory.peaks)} tried is"
-        f" {min(memory.peaks)} bytes, in the lines that are modelled"
+        f" {min(memory.peaks)} bytes, in the lines that are modelled; 'edgedeploy memory' shows what takes it"
     )
 
 
