@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from edgedeploy_agent.clusters import CPU, clocks
@@ -40,10 +40,7 @@ class Observer:
         if count is not None and self._throttles is not None and count > self._throttles:
             found.append(f"the CPU throttled {count - self._throttles} times")
         self._throttles = count
-        for device in self._machine.names("sys/class/thermal/cooling_device*"):
-            kind = self._machine.text(f"{device}/type") or ""
-            if "cpu" in kind.lower() and (self._machine.number(f"{device}/cur_state") or 0) > 0:
-                found.append(f"cooling by {kind}")
+        found += (f"cooling by {each['name']}" for each in _cooling(self._machine) if each["state"])
         flags = self._machine.text(_RASPBERRY)
         if flags and int(flags, 16) & _RASPBERRY_NOW:
             found.append(f"the firmware reports throttling or low voltage (0x{int(flags, 16):x})")
@@ -84,6 +81,28 @@ def throttle_count(machine: Machine) -> int | None:
     """How often the CPUs were throttled since the machine was started, where they count it."""
     counts = [machine.number(name) for name in machine.names(f"{CPU}/cpu*/thermal_throttle/core_throttle_count")]
     return sum(count or 0 for count in counts) if counts else None
+
+
+def throttles(machine: Machine) -> list[dict[str, Any]]:
+    """Fields of the protocol's Throttle: all that slows CPUs down and says so."""
+    count = throttle_count(machine)
+    found = [] if count is None else [{"name": "CPU cores", "count": count}]
+    found += _cooling(machine)
+    flags = machine.text(_RASPBERRY)
+    return [*found, {"name": "Raspberry Pi firmware", "state": int(flags, 16)}] if flags else found
+
+
+def _cooling(machine: Machine) -> Iterator[dict[str, Any]]:
+    """Cooling devices that slow CPUs down."""
+    for device in machine.names("sys/class/thermal/cooling_device*"):
+        kind = machine.text(f"{device}/type") or ""
+        if "cpu" in kind.lower():
+            yield {
+                "name": kind,
+                "state": machine.number(f"{device}/cur_state"),
+                "most": machine.number(f"{device}/max_state"),
+                "count": machine.number(f"{device}/stats/total_trans"),
+            }
 
 
 def load_average(machine: Machine) -> float | None:

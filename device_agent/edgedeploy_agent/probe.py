@@ -1,51 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device is: names, CPUs, memory, NPUs, system and runtime."""
+"""What a device is: names, CPUs, memory, NPUs, system and runtime; and where each of it comes from."""
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from edgedeploy_agent.clusters import clusters
-from edgedeploy_agent.conditions import load_average, temperatures, throttle_count
+from edgedeploy_agent.conditions import load_average, temperatures, throttles
 from edgedeploy_agent.machine import Machine
+from edgedeploy_agent.npu import npu_parts
 
 _TREE = "proc/device-tree"
 _KIB = 1024
-_NPUS = {
-    "rknpu": ("dev/rknpu", "sys/kernel/debug/rknpu/version", "sys/module/rknpu/version"),
-    "accel": ("dev/accel/accel*",),
-    "galcore": ("dev/galcore", "sys/module/galcore/version"),
-    "ethosu": ("dev/ethosu*",),
-    "edgetpu": ("dev/apex_*",),
-    "librknnrt": ("usr/lib/librknnrt.so", "usr/lib/*/librknnrt.so"),
-    "libteflon": ("usr/lib/libteflon.so", "usr/lib/*/libteflon.so"),
-    "libedgetpu": ("usr/lib/libedgetpu.so*", "usr/lib/*/libedgetpu.so*"),
-}
-"""Driver or library -> where it shows. A path that ends in ``version`` says it."""
 
 
-def probe(machine: Machine) -> dict[str, Any]:
-    """Fields of the protocol's Device."""
+def probe(machine: Machine, software: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Fields of the protocol's Device; ``software`` is what to look for, as its Software."""
+    found: dict[str, Any] = {}
+    sources: list[dict[str, str]] = []
+    fields: dict[str, Callable[[Machine], Any]] = {**_FIELDS, "npus": functools.partial(_npus, software=software)}
+    for field, read in fields.items():
+        reads: dict[str, str] = {}
+        found[field] = read(machine._replace(reads=reads))
+        sources += _sources(field, reads)
     runtime, error = installed_runtime()
-    firmware = machine.text("sys/class/dmi/id/product_name")
+    for field, origin in _OF_PYTHON.items():
+        sources.append({"field": field, "origin": origin, "problem": ""})
     return {
-        "name": (machine.text(f"{_TREE}/model") or firmware or "").rstrip("\0"),
-        "compatible": [name for name in (machine.text(f"{_TREE}/compatible") or "").split("\0") if name],
+        **found,
         "architecture": platform.machine(),
-        "kernel": machine.text("proc/sys/kernel/osrelease") or platform.release(),
         "libc": " ".join(platform.libc_ver()),
         "python": platform.python_version(),
-        "clusters": clusters(machine),
-        "temperatures": temperatures(machine),
-        "ram": _ram(machine),
-        "npus": _npus(machine),
         "runtime": runtime,
         "runtime_error": error,
-        "load_average": load_average(machine),
-        "throttle_count": throttle_count(machine),
+        "sources": sources,
     }
+
+
+_OF_PYTHON = {
+    "architecture": "uname",
+    "libc": "the agent's Python",
+    "python": "the agent's Python",
+    "runtime": "packages of that Python",
+}
 
 
 def installed_runtime() -> tuple[dict[str, Any] | None, str]:
@@ -62,18 +64,63 @@ def installed_runtime() -> tuple[dict[str, Any] | None, str]:
     return None, f"none of {', '.join(PACKAGES)} is installed"
 
 
-def _ram(machine: Machine) -> dict[str, int]:
+def _sources(field: str, reads: dict[str, str]) -> Iterator[dict[str, str]]:
+    """What was read, files of a kind as one pattern, and each that could not be."""
+    read = [name for name, problem in reads.items() if not problem]
+    kinds: dict[str, list[str]] = {}
+    for name in read:
+        if not any(other.startswith(f"{name}/") for other in read):  # a folder in which something else was read
+            kinds.setdefault(re.sub(r"\d+", "*", name), []).append(name)
+    for kind, names in kinds.items():
+        yield {"field": field, "origin": f"/{kind if len(names) > 1 else names[0]}", "problem": ""}
+    for name, problem in reads.items():
+        if problem:
+            yield {"field": field, "origin": f"/{name}", "problem": problem}
+
+
+def _name(machine: Machine) -> str:
+    found = machine.text(f"{_TREE}/model") or machine.text("sys/class/dmi/id/product_name")
+    return (found or "").rstrip("\0")
+
+
+def _compatible(machine: Machine) -> list[str]:
+    return [name for name in (machine.text(f"{_TREE}/compatible") or "").split("\0") if name]
+
+
+def _kernel(machine: Machine) -> str:
+    return machine.text("proc/sys/kernel/osrelease") or platform.release()
+
+
+def _ram(machine: Machine) -> dict[str, Any]:
     said = machine.fields("proc/meminfo")
-    keys = {"MemTotal": "total", "MemAvailable": "available", "SwapTotal": "swap", "CmaTotal": "cma"}
-    return {f"{name}_bytes": int(said[key].split()[0]) * _KIB for key, name in keys.items() if key in said}
+    keys = {
+        "MemTotal": "total", "MemAvailable": "available", "SwapTotal": "swap", "SwapFree": "swap_free",
+        "CmaTotal": "cma", "CmaFree": "cma_free",
+    }  # fmt: skip
+    heaps = [os.path.basename(name) for name in machine.names("dev/dma_heap/*")]
+    sizes: dict[str, Any] = {
+        f"{name}_bytes": int(said[key].split()[0]) * _KIB for key, name in keys.items() if key in said
+    }
+    return {**sizes, "dma_heaps": heaps}
 
 
-def _npus(machine: Machine) -> list[dict[str, str]]:
-    found = []
-    for driver, places in _NPUS.items():
-        versions = [machine.text(place) for place in places if place.endswith("version")]
-        for place in places:
-            paths = [] if place.endswith("version") else machine.names(place)
-            version = next(filter(None, versions), "")
-            found += [{"path": os.path.join("/", path), "driver": driver, "version": version} for path in paths]
-    return found
+def _iommu(machine: Machine) -> dict[str, Any]:
+    groups = len(machine.names("sys/kernel/iommu_groups/*")) if machine.has("sys/kernel/iommu_groups") else None
+    return {"units": [os.path.basename(name) for name in machine.names("sys/class/iommu/*")], "groups": groups}
+
+
+def _npus(machine: Machine, software: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [part for each in software for part in npu_parts(machine, each)]
+
+
+_FIELDS: dict[str, Callable[[Machine], Any]] = {
+    "name": _name,
+    "compatible": _compatible,
+    "kernel": _kernel,
+    "clusters": clusters,
+    "temperatures": temperatures,
+    "ram": _ram,
+    "iommu": _iommu,
+    "throttles": throttles,
+    "load_average": load_average,
+}

@@ -56,8 +56,9 @@ class Service(agent_pb2_grpc.AgentServicer):
         return agent_pb2.HelloReply(version=__version__, protocol=PROTOCOL)
 
     def Probe(self, request: Any, context: Any) -> Any:  # noqa: N802
-        del request, context
-        return agent_pb2.Device(**_present(probe(self._machine)))
+        del context
+        software = [_software(each) for each in request.software]
+        return agent_pb2.Device(**_present(probe(self._machine, software)))
 
     def Prepare(self, request: Any, context: Any) -> Any:  # noqa: N802
         try:
@@ -165,12 +166,21 @@ class Service(agent_pb2_grpc.AgentServicer):
             "xnnpack": not settings.without_xnnpack,
             "deadline_s": settings.deadline_s or _DEADLINE_S,
             "memory_bytes": settings.memory_bytes or self._available_bytes(model),
+            "signature": settings.signature,
+            "shapes": [[each.tensor, list(each.dims)] for each in settings.shapes],
         }
 
     def _available_bytes(self, model: str) -> int | None:
         """What a model may map where nothing is said: what is free, and its own file, which takes none of that."""
         free = self._machine.fields("proc/meminfo").get("MemAvailable")
         return int(free.split()[0]) * _KIB + os.path.getsize(model) if free else None
+
+
+def _software(asked: Any) -> dict[str, Any]:
+    """The protocol's Software as a value."""
+    lists = {name: list(getattr(asked, name)) for name in ("nodes", "drivers", "driver_versions")}
+    libraries = [{"name": each.name, "version": each.version} for each in asked.libraries]
+    return {"backend": asked.backend, **lists, "libraries": libraries}
 
 
 def _present(value: Any) -> Any:

@@ -2,6 +2,8 @@
 """Boards, CPU cores, back ends and runtimes as data, and their typed loader."""
 
 from edgedeploy_profiles.errors import ProfileError as ProfileError
+from edgedeploy_profiles.load import arm_cores as arm_cores
+from edgedeploy_profiles.load import backend_names as backend_names
 from edgedeploy_profiles.load import board_names as board_names
 from edgedeploy_profiles.load import board_sha256 as board_sha256
 from edgedeploy_profiles.load import kernels_sha256 as kernels_sha256
@@ -17,6 +19,8 @@ from edgedeploy_profiles.load import table_sha256 as table_sha256
 
 __all__ = [
     "ProfileError",
+    "arm_cores",
+    "backend_names",
     "board_names",
     "board_sha256",
     "kernels_sha256",

@@ -60,7 +60,7 @@ def load_board(name_or_path: str | os.PathLike[str]) -> Board:
     file = Path(given).absolute() if is_path else _find("boards", given)
     board = _load(file, Board)
     if board.name == "local":
-        board = local.with_this_machine(board, _arm_cores())
+        board = local.with_this_machine(board, arm_cores())
     _check_references(file, board)
     return board
 
@@ -68,6 +68,12 @@ def load_board(name_or_path: str | os.PathLike[str]) -> Board:
 def load_core(name: str) -> Core:
     """The CPU core type ``cores/<name>.toml``. Raises :class:`ProfileError`."""
     return _load(_find("cores", name), Core)
+
+
+def arm_cores() -> dict[int, str]:
+    """Arm's part number -> the core profile that names it."""
+    cores = {name: load_core(name) for name in _names("cores")}
+    return {core.arm_part: name for name, core in cores.items() if core.arm_part is not None}
 
 
 def load_kernel_costs(name: str = "cpu-kernels") -> KernelCosts:
@@ -106,6 +112,11 @@ def runtime_names() -> tuple[str, ...]:
 def board_names() -> tuple[str, ...]:
     """Every board that can be named, the user's own included, sorted."""
     return _names("boards")
+
+
+def backend_names() -> tuple[str, ...]:
+    """Every NPU with a table, the user's own included, sorted."""
+    return _names("backends")
 
 
 def board_sha256(board: Board) -> str:
@@ -175,12 +186,6 @@ def _check_references(file: Path, board: Board) -> None:
                 raise ProfileError(f"{stack.backend} has no table for {stack.soc!r}, only for {', '.join(socs)}")
     except ProfileError as error:
         raise _wrong(file, where, error.message) from None
-
-
-def _arm_cores() -> dict[int, str]:
-    """Arm's part number -> the core profile that names it."""
-    cores = {name: load_core(name) for name in _names("cores")}
-    return {core.arm_part: name for name, core in cores.items() if core.arm_part is not None}
 
 
 # --- reading one file ----------

@@ -109,6 +109,30 @@ class TransposeBound(Value, frozen=True):
             raise ValueError(f"expected multiple_of of at least 1, got {self.multiple_of}")
 
 
+class Software(Value, frozen=True):
+    """What shows on a device of an NPU's software, beside the back end's ``library``. Files may be patterns."""
+
+    nodes: tuple[str, ...] = ()
+    """Device files. In folders that GPUs use too, only those of one of ``drivers`` count."""
+    drivers: tuple[str, ...] = ()
+    """Of the kernel, as ``/sys/module`` names them."""
+    driver_versions: tuple[str, ...] = ()
+    """Files that say the driver's version; none where it has none but the kernel's."""
+    libraries: dict[str, str] = {}
+    """Name -> a regular expression whose group is the version in the file's bytes; empty if it has none."""
+
+    def __post_init__(self) -> None:
+        if loose := [path for path in (*self.nodes, *self.driver_versions) if not path.startswith("/")]:
+            raise ValueError(f"expected a path from the root, got {loose[0]!r}")
+        for name, pattern in self.libraries.items():
+            try:
+                groups = re.compile(pattern.encode()).groups
+            except re.error as error:
+                raise ValueError(f"expected a regular expression for {name}, got {pattern!r}: {error}") from None
+            if pattern and groups != 1:
+                raise ValueError(f"expected one group, the version of {name}, in {pattern!r}")
+
+
 class Backend(Value, frozen=True):
     schema: Literal["edgedeploy.backend/1"]
     name: str
@@ -142,6 +166,7 @@ class Backend(Value, frozen=True):
     """What the file of a compiled segment ends with, e.g. ``.rknn``; empty where nothing is compiled beforehand."""
     layouts_by_soc: dict[str, dict[str, str]] = {}
     """``layouts`` of the SoCs that differ from the others, whole."""
+    software: Software = Software()
 
     def __post_init__(self) -> None:
         if sorted(self.vendor_axes) != sorted("NHWC"):

@@ -25,11 +25,35 @@ class HelloReply(_message.Message):
     def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ...) -> None: ...
 
 class ProbeRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("software",)
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    software: _containers.RepeatedCompositeFieldContainer[Software]
+    def __init__(self, software: _Optional[_Iterable[_Union[Software, _Mapping]]] = ...) -> None: ...
+
+class Software(_message.Message):
+    __slots__ = ("backend", "nodes", "drivers", "driver_versions", "libraries")
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    DRIVERS_FIELD_NUMBER: _ClassVar[int]
+    DRIVER_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    LIBRARIES_FIELD_NUMBER: _ClassVar[int]
+    backend: str
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    drivers: _containers.RepeatedScalarFieldContainer[str]
+    driver_versions: _containers.RepeatedScalarFieldContainer[str]
+    libraries: _containers.RepeatedCompositeFieldContainer[Library]
+    def __init__(self, backend: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., drivers: _Optional[_Iterable[str]] = ..., driver_versions: _Optional[_Iterable[str]] = ..., libraries: _Optional[_Iterable[_Union[Library, _Mapping]]] = ...) -> None: ...
+
+class Library(_message.Message):
+    __slots__ = ("name", "version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Device(_message.Message):
-    __slots__ = ("name", "compatible", "architecture", "kernel", "libc", "python", "clusters", "temperatures", "ram", "npus", "runtime", "load_average", "throttle_count", "runtime_error")
+    __slots__ = ("name", "compatible", "architecture", "kernel", "libc", "python", "clusters", "temperatures", "ram", "npus", "runtime", "load_average", "throttles", "runtime_error", "iommu", "sources")
     NAME_FIELD_NUMBER: _ClassVar[int]
     COMPATIBLE_FIELD_NUMBER: _ClassVar[int]
     ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
@@ -42,8 +66,10 @@ class Device(_message.Message):
     NPUS_FIELD_NUMBER: _ClassVar[int]
     RUNTIME_FIELD_NUMBER: _ClassVar[int]
     LOAD_AVERAGE_FIELD_NUMBER: _ClassVar[int]
-    THROTTLE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    THROTTLES_FIELD_NUMBER: _ClassVar[int]
     RUNTIME_ERROR_FIELD_NUMBER: _ClassVar[int]
+    IOMMU_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
     name: str
     compatible: _containers.RepeatedScalarFieldContainer[str]
     architecture: str
@@ -53,12 +79,24 @@ class Device(_message.Message):
     clusters: _containers.RepeatedCompositeFieldContainer[Cluster]
     temperatures: _containers.RepeatedCompositeFieldContainer[Temperature]
     ram: Ram
-    npus: _containers.RepeatedCompositeFieldContainer[NpuNode]
+    npus: _containers.RepeatedCompositeFieldContainer[Npu]
     runtime: Runtime
     load_average: float
-    throttle_count: int
+    throttles: _containers.RepeatedCompositeFieldContainer[Throttle]
     runtime_error: str
-    def __init__(self, name: _Optional[str] = ..., compatible: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., kernel: _Optional[str] = ..., libc: _Optional[str] = ..., python: _Optional[str] = ..., clusters: _Optional[_Iterable[_Union[Cluster, _Mapping]]] = ..., temperatures: _Optional[_Iterable[_Union[Temperature, _Mapping]]] = ..., ram: _Optional[_Union[Ram, _Mapping]] = ..., npus: _Optional[_Iterable[_Union[NpuNode, _Mapping]]] = ..., runtime: _Optional[_Union[Runtime, _Mapping]] = ..., load_average: _Optional[float] = ..., throttle_count: _Optional[int] = ..., runtime_error: _Optional[str] = ...) -> None: ...
+    iommu: Iommu
+    sources: _containers.RepeatedCompositeFieldContainer[Source]
+    def __init__(self, name: _Optional[str] = ..., compatible: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., kernel: _Optional[str] = ..., libc: _Optional[str] = ..., python: _Optional[str] = ..., clusters: _Optional[_Iterable[_Union[Cluster, _Mapping]]] = ..., temperatures: _Optional[_Iterable[_Union[Temperature, _Mapping]]] = ..., ram: _Optional[_Union[Ram, _Mapping]] = ..., npus: _Optional[_Iterable[_Union[Npu, _Mapping]]] = ..., runtime: _Optional[_Union[Runtime, _Mapping]] = ..., load_average: _Optional[float] = ..., throttles: _Optional[_Iterable[_Union[Throttle, _Mapping]]] = ..., runtime_error: _Optional[str] = ..., iommu: _Optional[_Union[Iommu, _Mapping]] = ..., sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ...) -> None: ...
+
+class Source(_message.Message):
+    __slots__ = ("field", "origin", "problem")
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    field: str
+    origin: str
+    problem: str
+    def __init__(self, field: _Optional[str] = ..., origin: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class Cluster(_message.Message):
     __slots__ = ("cpus", "core", "isa", "min_khz", "max_khz", "now_khz", "governor")
@@ -86,27 +124,63 @@ class Temperature(_message.Message):
     celsius: float
     def __init__(self, zone: _Optional[str] = ..., celsius: _Optional[float] = ...) -> None: ...
 
+class Throttle(_message.Message):
+    __slots__ = ("name", "state", "most", "count")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    state: int
+    most: int
+    count: int
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[int] = ..., most: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
 class Ram(_message.Message):
-    __slots__ = ("total_bytes", "available_bytes", "swap_bytes", "cma_bytes")
+    __slots__ = ("total_bytes", "available_bytes", "swap_bytes", "cma_bytes", "swap_free_bytes", "cma_free_bytes", "dma_heaps")
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     AVAILABLE_BYTES_FIELD_NUMBER: _ClassVar[int]
     SWAP_BYTES_FIELD_NUMBER: _ClassVar[int]
     CMA_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SWAP_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CMA_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DMA_HEAPS_FIELD_NUMBER: _ClassVar[int]
     total_bytes: int
     available_bytes: int
     swap_bytes: int
     cma_bytes: int
-    def __init__(self, total_bytes: _Optional[int] = ..., available_bytes: _Optional[int] = ..., swap_bytes: _Optional[int] = ..., cma_bytes: _Optional[int] = ...) -> None: ...
+    swap_free_bytes: int
+    cma_free_bytes: int
+    dma_heaps: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, total_bytes: _Optional[int] = ..., available_bytes: _Optional[int] = ..., swap_bytes: _Optional[int] = ..., cma_bytes: _Optional[int] = ..., swap_free_bytes: _Optional[int] = ..., cma_free_bytes: _Optional[int] = ..., dma_heaps: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class NpuNode(_message.Message):
-    __slots__ = ("path", "driver", "version")
+class Iommu(_message.Message):
+    __slots__ = ("units", "groups")
+    UNITS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    units: _containers.RepeatedScalarFieldContainer[str]
+    groups: int
+    def __init__(self, units: _Optional[_Iterable[str]] = ..., groups: _Optional[int] = ...) -> None: ...
+
+class Npu(_message.Message):
+    __slots__ = ("backend", "kind", "path", "driver", "version", "source", "problem", "iommu")
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     DRIVER_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    IOMMU_FIELD_NUMBER: _ClassVar[int]
+    backend: str
+    kind: str
     path: str
     driver: str
     version: str
-    def __init__(self, path: _Optional[str] = ..., driver: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+    source: str
+    problem: str
+    iommu: bool
+    def __init__(self, backend: _Optional[str] = ..., kind: _Optional[str] = ..., path: _Optional[str] = ..., driver: _Optional[str] = ..., version: _Optional[str] = ..., source: _Optional[str] = ..., problem: _Optional[str] = ..., iommu: bool = ...) -> None: ...
 
 class Runtime(_message.Message):
     __slots__ = ("name", "version", "xnnpack_ops", "ops")
@@ -145,7 +219,7 @@ class PrepareReply(_message.Message):
     def __init__(self, missing: _Optional[_Iterable[str]] = ..., folder: _Optional[str] = ...) -> None: ...
 
 class Settings(_message.Message):
-    __slots__ = ("model", "inputs", "threads", "cpus", "without_xnnpack", "deadline_s", "memory_bytes", "wait")
+    __slots__ = ("model", "inputs", "threads", "cpus", "without_xnnpack", "deadline_s", "memory_bytes", "wait", "signature", "shapes")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +228,8 @@ class Settings(_message.Message):
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    SHAPES_FIELD_NUMBER: _ClassVar[int]
     model: str
     inputs: str
     threads: int
@@ -162,7 +238,17 @@ class Settings(_message.Message):
     deadline_s: float
     memory_bytes: int
     wait: bool
-    def __init__(self, model: _Optional[str] = ..., inputs: _Optional[str] = ..., threads: _Optional[int] = ..., cpus: _Optional[str] = ..., without_xnnpack: bool = ..., deadline_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., wait: bool = ...) -> None: ...
+    signature: str
+    shapes: _containers.RepeatedCompositeFieldContainer[Shape]
+    def __init__(self, model: _Optional[str] = ..., inputs: _Optional[str] = ..., threads: _Optional[int] = ..., cpus: _Optional[str] = ..., without_xnnpack: bool = ..., deadline_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., wait: bool = ..., signature: _Optional[str] = ..., shapes: _Optional[_Iterable[_Union[Shape, _Mapping]]] = ...) -> None: ...
+
+class Shape(_message.Message):
+    __slots__ = ("tensor", "dims")
+    TENSOR_FIELD_NUMBER: _ClassVar[int]
+    DIMS_FIELD_NUMBER: _ClassVar[int]
+    tensor: int
+    dims: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, tensor: _Optional[int] = ..., dims: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class MeasureRequest(_message.Message):
     __slots__ = ("settings", "warmup", "most_runs", "most_s", "batch_s", "first", "governor", "cool_c", "cooling_s")

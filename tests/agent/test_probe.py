@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from edgedeploy.devices.details import software
+from edgedeploy.measure.messages import plain
 from edgedeploy_agent.clusters import choose, clusters
 from edgedeploy_agent.conditions import Observer
 from edgedeploy_agent.machine import Machine, parse_cpus
 from edgedeploy_agent.probe import probe
+from edgedeploy_agent.service import _present
+from edgedeploy_profiles import backend_names
 from edgedeploy_protos import agent_pb2
 from support.fake_machine import CPU, rk3588, stat, write
 
@@ -24,21 +28,63 @@ def board(tmp_path: Path) -> Path:
 
 
 def test_a_board_is_what_its_kernel_says(board: Path) -> None:
-    found = probe(Machine(str(board)))
+    found = probe(Machine(str(board)), [plain(software("rknn"))])
     assert (found["name"], found["compatible"]) == ("Radxa ROCK 5B", ["radxa,rock-5b", "rockchip,rk3588"])
     assert found["kernel"] == "6.1.43-rockchip"
     assert found["ram"] == {
-        "total_bytes": 8_192_000_000, "available_bytes": 7_168_000_000, "swap_bytes": 0, "cma_bytes": 268_435_456,
+        "total_bytes": 8_192_000_000, "available_bytes": 7_168_000_000, "swap_bytes": 1 << 20,
+        "swap_free_bytes": 1 << 19, "cma_bytes": 1 << 28, "cma_free_bytes": 1 << 26, "dma_heaps": ["system"],
     }  # fmt: skip
+    assert found["iommu"] == {"units": ["fdab9000.iommu"], "groups": 1}
+    assert found["throttles"] == [{"name": "thermal-cpufreq-0", "state": 0, "most": 5, "count": 17}]
     assert found["temperatures"] == [
         {"zone": "soc-thermal", "celsius": 41.25}, {"zone": "bigcore0-thermal", "celsius": 43.0},
     ]  # fmt: skip
-    assert found["npus"] == [
-        {"path": "/dev/rknpu", "driver": "rknpu", "version": "0.9.8"},
-        {"path": "/usr/lib/librknnrt.so", "driver": "librknnrt", "version": ""},
-    ]
-    assert (found["load_average"], found["throttle_count"]) == (0.25, None)
+    assert [part["kind"] for part in found["npus"]] == ["node", "driver", "library"]
+    assert found["load_average"] == 0.25
     assert found["runtime"]["name"] == "ai-edge-litert"
+
+
+def test_every_field_says_where_it_comes_from(board: Path) -> None:
+    found = probe(Machine(str(board)), [plain(software("rknn"))])
+    fields = {field for field, value in found.items() if value} - {"sources"}
+    assert {source["field"] for source in found["sources"]} == fields
+    origins = {source["origin"] for source in found["sources"]}
+    assert {
+        "/proc/meminfo",
+        "/sys/class/thermal/thermal_zone*/temp",
+        f"/{CPU}/cpu*/cpufreq/scaling_governor",
+    } <= origins
+    for source in found["sources"]:
+        if source["origin"].startswith("/"):
+            assert list(board.glob(source["origin"][1:])), source
+        assert source["problem"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("proc/meminfo", "ram"),
+        ("proc/device-tree/model", "name"),
+        (f"{CPU}/cpu6/cpufreq/scaling_cur_freq", "clusters"),
+        ("sys/class/thermal/thermal_zone0/temp", "temperatures"),
+        ("sys/class/thermal/cooling_device0/cur_state", "throttles"),
+        ("proc/loadavg", "load_average"),
+    ],
+)
+def test_what_cannot_be_read_is_said_and_the_rest_is_there(board: Path, name: str, field: str) -> None:
+    whole = probe(Machine(str(board)))
+    (board / name).unlink()
+    absent = probe(Machine(str(board)))
+    assert not [source for source in absent["sources"] if source["problem"]]
+    (board / name).mkdir()
+    found = probe(Machine(str(board)))
+    assert [source for source in found["sources"] if source["problem"]] == [
+        {"field": field, "origin": f"/{name}", "problem": "Is a directory"}
+    ]
+    same = [each for each in whole if each not in (field, "sources")]
+    assert [found[each] for each in same] == [whole[each] for each in same]
+    assert found[field] == absent[field] != whole[field]
 
 
 def test_cores_that_share_a_clock_are_a_cluster_the_fastest_last(board: Path) -> None:
@@ -64,15 +110,16 @@ def test_words_and_lists_choose_cpus(board: Path) -> None:
 
 def test_a_machine_that_tells_nothing_is_probed_too(tmp_path: Path) -> None:
     found = probe(Machine(str(tmp_path)))
-    assert (found["name"], found["ram"], found["npus"], found["load_average"]) == ("", {}, [], None)
+    assert (found["name"], found["ram"], found["npus"], found["load_average"]) == ("", {"dma_heaps": []}, [], None)
+    assert (found["iommu"], found["throttles"]) == ({"units": [], "groups": None}, [])
+    assert not [source for source in found["sources"] if source["origin"].startswith("/")]
     assert [each["cpus"] for each in found["clusters"]] == [[0]]
     assert Observer(Machine(str(tmp_path)), [0]).look()["load"] is None
 
 
 def test_this_machine_fits_the_protocol() -> None:
-    found = probe(Machine())
-    known = {name: value for name, value in found.items() if value is not None and name != "clusters"}
-    assert agent_pb2.Device(**known).python == found["python"]
+    found = probe(Machine(), [plain(software(name)) for name in backend_names()])
+    assert agent_pb2.Device(**_present(found)).python == found["python"]
     cpus = sorted(cpu for each in found["clusters"] for cpu in each["cpus"])
     assert os.sched_getaffinity(0) <= set(cpus)
     assert found["ram"]["available_bytes"] <= found["ram"]["total_bytes"]

@@ -30,7 +30,10 @@ def rk3588(folder: Path) -> Path:
     write(folder, "proc/device-tree/model", "Radxa ROCK 5B\0")
     write(folder, "proc/device-tree/compatible", "radxa,rock-5b\0rockchip,rk3588\0")
     write(
-        folder, "proc/meminfo", "MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\nSwapTotal: 0 kB\nCmaTotal: 262144 kB"
+        folder,
+        "proc/meminfo",
+        "MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\nSwapTotal: 1024 kB\nSwapFree: 512 kB\n"
+        "CmaTotal: 262144 kB\nCmaFree: 65536 kB",
     )
     write(folder, "proc/loadavg", "0.25 0.10 0.05 1/200 4242")
     write(folder, "proc/stat", stat(dict.fromkeys(range(8), 0)))
@@ -40,10 +43,26 @@ def rk3588(folder: Path) -> Path:
         write(folder, f"sys/class/thermal/thermal_zone{number}/temp", str(temperature))
     write(folder, "sys/class/thermal/cooling_device0/type", "thermal-cpufreq-0")
     write(folder, "sys/class/thermal/cooling_device0/cur_state", "0")
-    write(folder, "dev/rknpu", "")
-    write(folder, "sys/module/rknpu/version", "0.9.8")
-    write(folder, "usr/lib/librknnrt.so", "")
+    write(folder, "sys/class/thermal/cooling_device0/max_state", "5")
+    write(folder, "sys/class/thermal/cooling_device0/stats/total_trans", "17")
+    rknpu(folder)
     return folder
+
+
+def rknpu(folder: Path) -> None:
+    """The NPU as the vendor's kernel shows it, a GPU beside it, and Rockchip's runtime."""
+    for node, device, driver, group in (("renderD128", "fb000000.gpu", "panthor", None),
+                                        ("renderD129", "fdab0000.npu", "RKNPU", 14)):  # fmt: skip
+        write(folder, f"dev/dri/{node}", "")
+        write(folder, f"sys/devices/platform/{device}/uevent", f"DRIVER={driver}\nOF_NAME={device[9:]}")
+        if group:
+            write(folder, f"sys/kernel/iommu_groups/{group}/type", "DMA")
+            link(folder, f"sys/devices/platform/{device}/iommu_group", f"sys/kernel/iommu_groups/{group}")
+        link(folder, f"sys/class/drm/{node}/device", f"sys/devices/platform/{device}")
+    write(folder, "sys/class/iommu/fdab9000.iommu/uevent", "")
+    write(folder, "dev/dma_heap/system", "")
+    write(folder, "sys/module/rknpu/version", "0.9.8")
+    write(folder, "usr/lib/librknnrt.so", "\x7fELF" + "." * 5000 + "librknnrt version: 2.3.2 (429f97ae6b@2025-04-09)\0")
 
 
 def stat(ticks: dict[int, int]) -> str:
@@ -56,3 +75,9 @@ def write(folder: Path, name: str, content: str) -> None:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
+
+
+def link(folder: Path, name: str, target: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(folder / target)

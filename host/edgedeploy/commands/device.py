@@ -111,21 +111,35 @@ def show(name: Name, as_json: o.Json = False) -> int:
 
 @group.command()
 def probe(name: Name, accept_new: AcceptNew = False, as_json: o.Json = False) -> int:
-    """Ask a device what it is. Needs no more than a shell there."""
+    """Ask a device what it is.
+
+    A shell is enough for the first of it. One that is set up also tells of its clocks, memory and NPUs, and where it
+    has that from.
+    """
+    from edgedeploy.devices.details import details
     from edgedeploy.devices.probe import probe as ask
-    from edgedeploy.devices.reach import linked
+    from edgedeploy.devices.reach import LOCAL_COMMAND, linked
     from edgedeploy.devices.registry import LOCAL, user_registry
+    from edgedeploy.devices.setup import renewed
+    from edgedeploy.link import LinkError
     from edgedeploy.link.local import LocalLink
 
     registry = user_registry()
     device = registry.get(name)
+    more, problem = None, ""
     if name == LOCAL:
         facts = ask(LocalLink())
+        more = details(LocalLink(), LOCAL_COMMAND)
     else:
         with linked(registry, name, device, accept_new=accept_new) as link:
             facts = ask(link, device.remote_dir)
-    _show(name, device, facts, as_json)
-    return NOT_USABLE if facts.problem else 0
+            if device.setup:
+                try:
+                    more = details(link, renewed(link, registry, name, device).command)
+                except LinkError as error:
+                    problem = str(error)
+    _show(name, device, facts, as_json, more, problem)
+    return NOT_USABLE if facts.problem or problem else 0
 
 
 @group.command()
@@ -234,15 +248,24 @@ def remove(name: Name, as_json: o.Json = False) -> int:
     return 0
 
 
-def _show(name: str, device: Device, facts: Facts | None, as_json: bool) -> None:
+def _show(
+    name: str,
+    device: Device,
+    facts: Facts | None,
+    as_json: bool,
+    more: dict[str, Any] | None = None,
+    problem: str = "",
+) -> None:
+    """``more`` is what the agent tells, ``problem`` why it does not."""
     from edgedeploy import output
     from edgedeploy.report.devices import device_sheet
     from edgedeploy.report.page import style_for
 
     if as_json:
-        output.emit_json(_as_json(name, device, facts))
+        asked = {} if facts is None else {"agent": more, "agent_problem": problem or None}
+        output.emit_json({**_as_json(name, device, facts), **asked})
     else:
-        output.emit(device_sheet(name, device, facts, style_for()))
+        output.emit(device_sheet(name, device, facts, style_for(), more, problem))
 
 
 def _as_json(name: str, device: Device, facts: Facts | None) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from edgedeploy.devices.details import details
 from edgedeploy.devices.probe import Facts, probe
 from edgedeploy.devices.reach import linked
 from edgedeploy.devices.registry import Device, Registry
@@ -18,6 +20,8 @@ from edgedeploy.devices.runtimes import choose
 from edgedeploy.devices.wheels import pip_command
 from edgedeploy.link import Link, LinkError
 from edgedeploy.text import plural, size
+from edgedeploy_profiles import load_backend, load_board
+from edgedeploy_profiles.schema import Backend, Board
 
 
 class Check(NamedTuple):
@@ -69,6 +73,8 @@ def device(registry: Registry, name: str, registered: Device) -> Iterator[Check]
             yield from _usable(facts)
             yield _forwarding(link)
             yield from _store(link, registered, facts)
+            if registered.setup and not (facts.problem or facts.missing):
+                yield from _agent(link, registered)
     except LinkError as error:
         yield Check("connection", False, str(error))
 
@@ -110,3 +116,82 @@ def _store(link: Link, registered: Device, facts: Facts) -> Iterator[Check]:
         yield Check("setup", False, f"{setup.folder} is not complete", f"edgedeploy device setup {link.name}")
     else:
         yield Check("setup", True, f"{setup.runtime} in {setup.folder}, {size(free)} free")
+
+
+def _agent(link: Link, registered: Device) -> Iterator[Check]:
+    """What only the agent sees. It is asked as it is there: another version is told, not replaced."""
+    assert registered.setup is not None
+    try:
+        told = details(link, registered.setup.command)
+    except LinkError as error:
+        yield Check("agent", False, str(error))
+        return
+    runtime = told["runtime"]
+    yield (
+        Check("agent", True, f"starts, and has {runtime['name']} {runtime['version']}")
+        if runtime
+        else Check("agent", False, told["runtime_error"], f"edgedeploy device setup {link.name}")
+    )
+    yield from _condition(told)
+    if registered.board:
+        yield from npu_checks(load_board(registered.board), told)
+
+
+def _condition(told: Mapping[str, Any]) -> Iterator[Check]:
+    """What may spoil a measurement now."""
+    slowed = [each["name"] for each in told["throttles"] if each["most"] and each["state"]]
+    if slowed:
+        yield Check("throttling", None, f"its CPUs are slowed down now: {', '.join(slowed)}", "let it cool down")
+    unlike = sorted({c["governor"] for c in told["clusters"] if c["governor"] not in ("", "performance")})
+    if unlike:
+        yield Check(
+            "clocks", None, f"governor {', '.join(unlike)}: times vary more", "bench --set-governor performance"
+        )
+    for source in told["sources"]:
+        if source["problem"]:
+            yield Check("unreadable", None, f"{source['origin']}, for {source['field']}: {source['problem']}")
+
+
+def npu_checks(board: Board, told: Mapping[str, Any]) -> Iterator[Check]:
+    """Does the device have what its board's NPU stacks need? ``told`` is the protocol's Device by field names."""
+    for name, stack in board.stacks.items():
+        backend = load_backend(stack.backend)
+        parts = [part for part in told["npus"] if part["backend"] == stack.backend]
+        kinds = {part["kind"] for part in parts}
+        lacks = [words for kind, words in _PARTS.items() if kind not in kinds]
+        if "library" in kinds and not any(_is_library(part["path"], backend.library) for part in parts):
+            lacks.append(backend.library)
+        versions = (
+            f"{part['path']} {part['version'] or '(version unknown)'}" for part in parts if part["kind"] != "node"
+        )
+        found = ", ".join(versions)
+        if lacks:
+            what = f"its {name} stack has no {', no '.join(lacks)}"
+            yield Check("NPU", None, f"{what}{f'; it has {found}' if found else ''}")
+        else:
+            yield Check("NPU", True, f"{name}: {found}")
+        yield from _agreement(name, backend, parts)
+        if told["ram"]["cma_bytes"] and any(part["iommu"] is False for part in parts):
+            most = size(told["ram"]["cma_bytes"])
+            yield Check("NPU", None, f"{name}: no IOMMU maps its memory, so all of it comes from CMA, {most}")
+
+
+_PARTS = {"node": "device file", "library": "library"}
+
+
+def _is_library(path: str, library: str) -> bool:
+    file = os.path.basename(path)
+    return file == library or file.startswith(f"{library}.")
+
+
+def _agreement(name: str, backend: Backend, parts: Sequence[Mapping[str, Any]]) -> Iterator[Check]:
+    """Is the library of the release whose table plans are made with? Their first two numbers have to agree."""
+    table = _RELEASE.match(backend.sdk_version)
+    for part in parts:
+        there = _RELEASE.match(part["version"]) if _is_library(part["path"], backend.library) else None
+        if table and there and table[0] != there[0] and backend.software.libraries.get(backend.library):
+            detail = f"{name}: {backend.library} there is {part['version']}, plans are made for {backend.sdk_version}"
+            yield Check("NPU", None, detail, "compile with the toolkit of the device's version, or update the device")
+
+
+_RELEASE = re.compile(r"\d+\.\d+")

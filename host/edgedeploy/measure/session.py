@@ -61,9 +61,9 @@ class Session:
         request = agent_pb2.HelloRequest(version=__version__, protocol=PROTOCOL, client=client)
         self._call(self._stub.Hello, request)
 
-    def probe(self) -> Any:
-        """The protocol's Device."""
-        return self._call(self._stub.Probe, agent_pb2.ProbeRequest())
+    def probe(self, software: Sequence[Any] = ()) -> Any:
+        """The protocol's Device; ``software``, as its Software, is what to look for of NPUs."""
+        return self._call(self._stub.Probe, agent_pb2.ProbeRequest(software=software))
 
     def measure(self, settings: Settings, **asked: Any) -> Generator[Any, None, None]:
         """The events of one measurement; ``asked`` are the other fields of MeasureRequest. Closing it ends the run.

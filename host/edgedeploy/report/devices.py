@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 
 from edgedeploy.devices.probe import WHY, Facts, why_not
 from edgedeploy.devices.registry import LOCAL, Device
+from edgedeploy.report.machine import machine_sheet
 from edgedeploy.report.page import BAD, DIM, NPU, STRONG, Style, grid, render, text
 from edgedeploy.text import plural, size
 
@@ -30,15 +31,29 @@ def device_list(devices: Mapping[str, Device], style: Style) -> str:
     return render(style, grid(rows, *(("left", width) for width in widths), ("left", None), indent=0))
 
 
-def device_sheet(name: str, device: Device, facts: Facts | None, style: Style) -> str:
-    """What is known of a device; ``facts`` are what it just said."""
+def device_sheet(
+    name: str,
+    device: Device,
+    facts: Facts | None,
+    style: Style,
+    more: Mapping[str, Any] | None = None,
+    problem: str = "",
+) -> str:
+    """What is known of a device; ``facts`` are what its shell just said, ``more`` its agent, or ``problem`` why not."""
     lines = list(_registered(device))
     if facts is not None:
-        lines += _told(facts)
+        lines += (line for line in _told(facts) if more is None or line[0] != "memory")  # the agent tells more of it
+    if problem:
+        lines.append(("problem", problem))
     rows = [
         (text((label, DIM)), text((words, BAD) if label in ("problem", "lacks") else words)) for label, words in lines
     ]
-    return render(style, text((name, STRONG)), grid(rows, ("left", _LABEL), ("left", None)))
+    pieces = [text((name, STRONG)), grid(rows, ("left", _LABEL), ("left", None))]
+    if more is not None:
+        pieces += [text(), machine_sheet(more)]
+    elif facts is not None and device.setup is None and not facts.problem:
+        pieces += [text(), text((f"its clocks, memory and NPUs: edgedeploy device setup {name}, then probe it", DIM))]
+    return render(style, *pieces)
 
 
 def setup_report(name: str, done: Done, style: Style) -> str:
