@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 PACKAGES = {"ai-edge-litert": "ai_edge_litert", "tflite-runtime": "tflite_runtime"}
@@ -34,6 +36,63 @@ def interpreter_for(module: Any, path: str, *, threads: int, xnnpack: bool) -> A
     """An interpreter of the model, nothing allocated yet; without XNNPACK only the runtime's own kernels."""
     more = {} if xnnpack else {"experimental_op_resolver_type": module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES}
     return module.Interpreter(model_path=path, num_threads=threads, **more)
+
+
+class Entry:
+    """What of a model a program runs: the subgraph of a signature, or else the first. Tensors are by their index in it.
+
+    The runtimes' own runner of a signature allocates and copies in every call; so this calls what that calls.
+    """
+
+    def __init__(self, interpreter: Any, signature: str = "") -> None:
+        """Raises ValueError if the model has no such signature."""
+        self.interpreter = interpreter
+        self._subgraph = self._native.GetSubgraphIndexFromSignature(signature) if signature else 0
+        self._runner = interpreter.get_signature_runner(signature) if self._subgraph else None
+
+    def inputs(self) -> list[dict[str, Any]]:
+        """As the runtime's ``get_input_details``."""
+        if self._runner is None:
+            return list(self.interpreter.get_input_details())
+        return list(self._runner.get_input_details().values())
+
+    def outputs(self) -> list[dict[str, Any]]:
+        """As the runtime's ``get_output_details``."""
+        if self._runner is None:
+            return list(self.interpreter.get_output_details())
+        return list(self._runner.get_output_details().values())
+
+    def resize(self, index: int, shape: Sequence[int]) -> None:
+        """Takes effect with the next allocation. Raises ValueError, RuntimeError."""
+        from numpy import array, int32
+
+        self._native.ResizeInputTensor(index, array(shape, int32), False, self._subgraph)
+
+    def allocate(self) -> None:
+        """Raises ValueError, RuntimeError if the runtime refuses the model."""
+        if not self._subgraph:
+            self.interpreter.allocate_tensors()
+            return
+        if "tflite_runtime" in type(self.interpreter).__module__:
+            self._native.AllocateTensors()  # of the first: there XNNPACK is not applied before, to any of them
+        self._native.AllocateTensors(self._subgraph)
+
+    def set(self, index: int, value: Any) -> None:
+        """Raises TypeError, ValueError if the value does not fit."""
+        self._native.SetTensor(index, value, self._subgraph)
+
+    def get(self, index: int) -> Any:
+        """A copy of the tensor."""
+        return self._native.GetTensor(index, self._subgraph)
+
+    @property
+    def _native(self) -> Any:
+        """Not kept: the runtime refuses to run while somebody else holds it."""
+        return self.interpreter._interpreter
+
+    @property
+    def invoke(self) -> Callable[[], Any]:
+        return functools.partial(self._native.Invoke, self._subgraph) if self._subgraph else self.interpreter.invoke
 
 
 def coverage(interpreter: Any) -> Coverage:

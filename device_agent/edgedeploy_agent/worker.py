@@ -28,7 +28,7 @@ from edgedeploy_agent.conditions import Observer, hottest
 from edgedeploy_agent.ending import MESSAGE_CHARACTERS, NO_REASON, lacks_memory
 from edgedeploy_agent.footprint import reset_peak, settle, usage
 from edgedeploy_agent.machine import Machine
-from edgedeploy_agent.runtime import coverage, interpreter_for, stock_runtime
+from edgedeploy_agent.runtime import Entry, coverage, interpreter_for, stock_runtime
 from edgedeploy_agent.trial import SEED, limit_memory, sample
 
 _PR_SET_PDEATHSIG = 1
@@ -127,21 +127,21 @@ def _read_file(path: str) -> list[tuple[str, Any]]:
 def _examine(task: Task, given: list[tuple[str, Any]]) -> None:
     module, name, version = _runtime(task)
     memory = Memory(module, task.asked) if task.asked["first"] else None
-    interpreter = _load(task, module)
+    entry = _load(task, module)
     if memory:
         memory.note("after_load_bytes")
-    _allocate(task, interpreter, given)
+    _allocate(task, entry, given)
     if memory:
         memory.note("after_allocate_bytes")
-    _feed(interpreter, given)
+    _feed(entry, given)
     if memory:
         reset_peak()  # what the inputs were copied from is no part of the model
     task.begin("invoke")
     for _ in range(2):  # XNNPACK sets its buffers up in the first, and may move them in the second
-        interpreter.invoke()
+        entry.invoke()
     if memory:
-        task.say({"memory": {**memory.ended(), "arena_bytes": _arena_bytes(interpreter)}})
-    seen = coverage(interpreter)  # at the end: looking is a delegate, too
+        task.say({"memory": {**memory.ended(), "arena_bytes": _arena_bytes(entry.interpreter)}})
+    seen = coverage(entry.interpreter)  # at the end: looking is a delegate, too
     task.say({"runtime": {"name": name, "version": version, **seen._asdict()}})
 
 
@@ -149,8 +149,9 @@ class Memory:
     """What a process has resident, as the protocol's Memory defines it."""
 
     def __init__(self, module: Any, asked: dict[str, Any]) -> None:
-        self._kept = module.Interpreter(model_content=bytes.fromhex(asked["first"]), num_threads=asked["threads"])
-        self._kept.allocate_tensors()
+        kept = module.Interpreter(model_content=bytes.fromhex(asked["first"]), num_threads=asked["threads"])
+        self._kept = Entry(kept)
+        self._kept.allocate()
         _feed(self._kept, [])  # makes what it takes to have random numbers, too
         self._kept.invoke()
         self._baseline = usage()
@@ -182,15 +183,16 @@ def _measure(task: Task, given: list[tuple[str, Any]]) -> None:
     module, _, _ = _runtime(task)
     observer = Observer(Machine(asked["root"]), asked["cpus"])
     begun = time.perf_counter_ns()
-    interpreter = _load(task, module)
-    _allocate(task, interpreter, given)
+    entry = _load(task, module)
+    _allocate(task, entry, given)
     load_ns = time.perf_counter_ns() - begun
-    _feed(interpreter, given)
+    _feed(entry, given)
+    invoke = entry.invoke
     task.say({"effective": {"threads": asked["threads"], "cpus": sorted(os.sched_getaffinity(0))}})
     task.begin("first run")
-    [first_run_ns] = timed(interpreter.invoke, 1)
+    [first_run_ns] = timed(invoke, 1)
     task.begin("warm-up")
-    estimate_ns = min(timed(interpreter.invoke, max(1, asked["warmup"])))
+    estimate_ns = min(timed(invoke, max(1, asked["warmup"])))
     if asked.get("cool_c") is not None:
         _cool_down(task)
     task.begin("measure")
@@ -200,7 +202,7 @@ def _measure(task: Task, given: list[tuple[str, Any]]) -> None:
     ends = time.monotonic() + (asked["most_s"] or float("inf"))
     left = asked["most_runs"] or sys.maxsize
     while left > 0 and time.monotonic() < ends:
-        samples = timed(interpreter.invoke, min(batch, left))
+        samples = timed(invoke, min(batch, left))
         left -= len(samples)
         task.say({"batch": {"samples_ns": samples, "after": observer.look()}})
 
@@ -226,19 +228,19 @@ def timed(run: Any, count: int) -> list[int]:
 
 def _run(task: Task, given: list[tuple[str, Any]]) -> None:
     module, name, version = _runtime(task)
-    interpreter = _load(task, module)
-    _allocate(task, interpreter, given)
-    _feed(interpreter, given)
+    entry = _load(task, module)
+    _allocate(task, entry, given)
+    _feed(entry, given)
     task.begin("invoke")
-    interpreter.invoke()
-    outputs = [(t["name"], _sendable(interpreter.get_tensor(t["index"]))) for t in interpreter.get_output_details()]
+    entry.invoke()
+    outputs = [(t["name"], _sendable(entry.get(t["index"]))) for t in entry.outputs()]
     for tensor, value in outputs:
         data = value.tobytes()
         described = {"name": tensor, "dtype": value.dtype.str, "shape": list(value.shape)}
         for start in range(0, max(len(data), 1), _CHUNK):
             piece = data[start : start + _CHUNK]
             task.say({"chunk": {} if start else {"tensor": described}, "bytes": len(piece)}, piece)
-    seen = coverage(interpreter)  # at the end: looking is a delegate, too
+    seen = coverage(entry.interpreter)  # at the end: looking is a delegate, too
     task.say({"runtime": {"name": name, "version": version, **seen._asdict()}})
 
 
@@ -254,38 +256,44 @@ def _runtime(task: Task) -> tuple[Any, str, str]:
     return found
 
 
-def _load(task: Task, module: Any) -> Any:
+def _load(task: Task, module: Any) -> Entry:
     task.begin("load")
     asked = task.asked
-    return interpreter_for(module, asked["model"], threads=asked["threads"], xnnpack=asked["xnnpack"])
+    loaded = interpreter_for(module, asked["model"], threads=asked["threads"], xnnpack=asked["xnnpack"])
+    return Entry(loaded, asked["signature"])
 
 
-def _allocate(task: Task, interpreter: Any, given: list[tuple[str, Any]]) -> None:
-    for tensor, value in _paired(interpreter, given):
-        if tuple(tensor["shape"]) != value.shape:
-            interpreter.resize_tensor_input(tensor["index"], value.shape)
+def _allocate(task: Task, entry: Entry, given: list[tuple[str, Any]]) -> None:
+    wanted = {index: tuple(dims) for index, dims in task.asked["shapes"]}
+    for tensor, value in _paired(entry, given):
+        if wanted.setdefault(tensor["index"], value.shape) != value.shape:
+            raise BadInputs(f"the input {tensor['name']!r} is given as {value.shape}, not {wanted[tensor['index']]}")
+    for tensor in entry.inputs():
+        shape = wanted.get(tensor["index"])
+        if shape is not None and shape != tuple(tensor["shape"]):
+            entry.resize(tensor["index"], shape)
     task.begin("allocate")
-    interpreter.allocate_tensors()
+    entry.allocate()
 
 
-def _feed(interpreter: Any, given: list[tuple[str, Any]]) -> None:
+def _feed(entry: Entry, given: list[tuple[str, Any]]) -> None:
     """Give every input what is given for it, or else numbers from a fixed seed."""
-    values = {tensor["index"]: value for tensor, value in _paired(interpreter, given)}
+    values = {tensor["index"]: value for tensor, value in _paired(entry, given)}
     random = np.random.default_rng(SEED)
-    for tensor in interpreter.get_input_details():
+    for tensor in entry.inputs():
         index = tensor["index"]
         made = sample(random, tensor["dtype"], tuple(tensor["shape"]))
         try:
-            interpreter.set_tensor(index, values.get(index, made))
+            entry.set(index, values.get(index, made))
         except (TypeError, ValueError) as error:
             if index in values:
                 raise BadInputs(" ".join(str(error).split())) from None
             # a type that NumPy cannot hand over (4 bits, a resource) stays as it is
 
 
-def _paired(interpreter: Any, given: list[tuple[str, Any]]) -> list[tuple[dict[str, Any], Any]]:
+def _paired(entry: Entry, given: list[tuple[str, Any]]) -> list[tuple[dict[str, Any], Any]]:
     """Input tensors and what is given for them: by name, or by position where no name is an input's."""
-    inputs = interpreter.get_input_details()
+    inputs = entry.inputs()
     named = {tensor["name"]: tensor for tensor in inputs}
     if len(given) == len(inputs) and not named.keys() & {name for name, _ in given}:
         return list(zip(inputs, (value for _, value in given)))

@@ -154,6 +154,10 @@ AssumeUnknown = Annotated[
     Unknown, typer.Option("--assume-unknown", help="What an op counts as when nobody knows whether the NPU takes it.")
 ]
 SignatureKey = Annotated[str | None, typer.Option("--signature", metavar="KEY", help="Entry point to plan for.")]
+SignatureToRun = Annotated[
+    str | None,
+    typer.Option("--signature", metavar="KEY", help="Entry point to run. [default: the only one]"),
+]
 InputShapes = Annotated[
     list[str] | None,
     typer.Option("--input-shape", metavar="NAME=1,224,224,3", help="Fix the shape of an input. Repeatable."),

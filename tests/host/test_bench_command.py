@@ -25,13 +25,14 @@ from edgedeploy.measure import bench as benches
 from edgedeploy.measure import verify as verifying
 from edgedeploy.measure.errors import ModelFailed
 from edgedeploy.measure.session import Session
+from edgedeploy.measure.subject import subject
 from support import agents, hostile
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KWS = EXAMPLES / "dscnn_kws.int8.tflite"
 RESULT = {
-    "schema", "device", "model", "plan_sha256", "runtime", "threads", "cpus", "load_us", "first_run_us", "warm",
-    "conditions", "verdict", "reasons", "memory", "predicted",
+    "schema", "device", "model", "plan_sha256", "signature", "inputs", "runtime", "threads", "cpus", "load_us",
+    "first_run_us", "warm", "conditions", "verdict", "reasons", "memory", "predicted",
 }  # fmt: skip
 ON = ("--on", "local")
 
@@ -156,7 +157,7 @@ def test_outputs_are_compared_with_the_runtime_s_own_kernels(capsys: pytest.Capt
 
 
 def test_given_inputs_are_what_is_computed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [name] = verifying.seeded_inputs(api.read_model(KWS), 1)
+    [name] = verifying.seeded_inputs(subject(KWS), 1)
     values: dict[str, Any] = {name: np.full((1, 49, 10, 1), 3, np.int8)}
     np.savez(tmp_path / "in.npz", **values)
     seen: list[dict[str, Any]] = []

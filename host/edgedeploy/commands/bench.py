@@ -26,6 +26,8 @@ def command(
     warmup: Annotated[
         int, typer.Option("--warmup", min=0, metavar="N", help="Runs after the first that do not count.")
     ] = 3,
+    signature: o.SignatureToRun = None,
+    input_shape: o.InputShapes = None,
     threads: o.Threads = None,
     cpus: o.Cpus = None,
     governor: Annotated[
@@ -66,8 +68,9 @@ def command(
     from edgedeploy.measure.bench import Extent, bench, bench_json
     from edgedeploy.measure.prediction import prediction
     from edgedeploy.measure.session import Session, Settings
-    from edgedeploy.measure.subject import subject
+    from edgedeploy.measure.subject import subject, with_advice, with_shapes_of
     from edgedeploy.measure.targets import attempts, board_of, error_json, failed
+    from edgedeploy.measure.verify import given_inputs
     from edgedeploy.report.bench import bench_report
     from edgedeploy.report.page import style_for
 
@@ -76,7 +79,9 @@ def command(
     if file is not None and not file.parent.is_dir():
         raise typer.BadParameter(f"-o {file}: there is no folder {file.parent}")
     names = o.device_list(devices)
-    what = subject(model)
+    what = subject(model, signature, o.parse_shapes(input_shape or ()))
+    if inputs is not None:
+        what = with_shapes_of(what, {each: value.shape for each, value in given_inputs(inputs).items()})
     settings = Settings(
         model=what.file,
         inputs=inputs,
@@ -85,11 +90,14 @@ def command(
         deadline_s=deadline,
         memory_bytes=o.parse_limit(memory_cap) or 0,
         wait=wait,
+        signature=what.key,
+        shapes=what.shapes,
     )
     extent = Extent(runs or 0, min_time or 0.0, warmup)
 
     def measured(session: Session) -> Bench:
-        found = bench(session, what, settings, extent, memory=memory, governor=governor or "", cool_c=cooldown)
+        with with_advice(what):
+            found = bench(session, what, settings, extent, memory=memory, governor=governor or "", cool_c=cooldown)
         return dataclasses.replace(found, plan=prediction(found, board_of(session.device), cpus))
 
     with output.progress(f"running {model.name} on {devices}", quiet=quiet), output.stoppable():

@@ -27,6 +27,8 @@ def command(
         Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs by name. [default: random]")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of random inputs.")] = 1,
+    signature: o.SignatureToRun = None,
+    input_shape: o.InputShapes = None,
     threads: o.Threads = None,
     cpus: o.Cpus = None,
     deadline: o.Deadline = 60.0,
@@ -41,17 +43,19 @@ def command(
     The reference are the kernels of the runtime itself, on the same inputs. Of a device that is not this machine the
     outputs are also compared with those of the runtime here. Exit 1 if an output is too far off.
     """
-    from edgedeploy import api, output
+    from edgedeploy import output
     from edgedeploy.devices.registry import LOCAL
     from edgedeploy.measure.compare import Tolerance
     from edgedeploy.measure.session import Settings
-    from edgedeploy.measure.subject import subject
+    from edgedeploy.measure.subject import subject, with_advice, with_shapes_of
     from edgedeploy.measure.targets import attempts, error_json, failed, reach
     from edgedeploy.measure.verify import given_inputs, seeded_inputs, verify, verify_json
     from edgedeploy.report.page import style_for
     from edgedeploy.report.verify import verify_report
 
-    what = subject(model)
+    what = subject(model, signature, o.parse_shapes(input_shape or ()))
+    values = given_inputs(inputs) if inputs else seeded_inputs(what, seed)
+    what = with_shapes_of(what, {each: value.shape for each, value in values.items()})
     settings = Settings(
         model=what.file,
         threads=threads or 0,
@@ -59,15 +63,17 @@ def command(
         deadline_s=deadline,
         memory_bytes=o.parse_limit(memory_cap) or 0,
         wait=wait,
+        signature=what.key,
+        shapes=what.shapes,
     )
-    values = given_inputs(inputs) if inputs else seeded_inputs(api.read_model(what.file), seed)
     known_seed = None if inputs else seed
     tolerance = Tolerance(max_lsb, rtol, atol)
 
     def verified(session: Session) -> Verified:
         if session.device == LOCAL:
-            return verify(session, what, settings, values, tolerance, seed=known_seed)
-        with reach(LOCAL) as host:
+            with with_advice(what):
+                return verify(session, what, settings, values, tolerance, seed=known_seed)
+        with with_advice(what), reach(LOCAL) as host:
             return verify(session, what, settings, values, tolerance, seed=known_seed, host=host)
 
     with output.progress(f"running {model.name} on {devices}", quiet=quiet), output.stoppable():

@@ -10,7 +10,7 @@ from typing import Any
 from edgedeploy.measure.messages import plain
 from edgedeploy.measure.session import Session, Settings
 from edgedeploy.measure.statistics import Summary, summarise
-from edgedeploy.measure.subject import Subject
+from edgedeploy.measure.subject import Subject, entry_json
 from edgedeploy.measure.verdict import Verdict, judge
 from edgedeploy_partitioner.model.build import Model
 from edgedeploy_partitioner.plan import Plan
@@ -154,6 +154,7 @@ def bench_json(found: Bench) -> dict[str, Any]:
         "device": found.device,
         "model": {"name": found.subject.name, "sha256": found.subject.sha256},
         "plan_sha256": found.subject.plan_sha256,
+        **entry_json(found.subject),
         "runtime": {**found.runtime, "delegates": []},
         "threads": found.threads,
         "cpus": found.cpus,

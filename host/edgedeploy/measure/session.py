@@ -10,8 +10,8 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,10 @@ class Settings:
     deadline_s: float = 60.0
     memory_bytes: int = 0
     wait: bool = False
+    signature: str = ""
+    """Key of the entry point; empty for the first subgraph."""
+    shapes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Of inputs, by the index of the tensor, where they are not those of the file."""
 
 
 class Session:
@@ -109,6 +113,8 @@ class Session:
             deadline_s=settings.deadline_s,
             memory_bytes=settings.memory_bytes,
             wait=settings.wait,
+            signature=settings.signature,
+            shapes=[agent_pb2.Shape(tensor=index, dims=dims) for index, dims in settings.shapes.items()],
         )
 
     def _prepared(self, paths: Sequence[Path]) -> list[str]:

@@ -13,11 +13,11 @@ import numpy as np
 
 from edgedeploy.measure.compare import Comparison, Tolerance, compare_all
 from edgedeploy.measure.session import Session, Settings, Tensors
-from edgedeploy.measure.subject import Subject
+from edgedeploy.measure.subject import Subject, entry_json
 from edgedeploy.text import printable
 from edgedeploy_agent.trial import sample
 from edgedeploy_partitioner.errors import InputError
-from edgedeploy_partitioner.model.graph import DType, Graph
+from edgedeploy_partitioner.model.graph import DType
 
 SCHEMA = "edgedeploy.verify/1"
 _PLAIN = frozenset(DType(name) for name in (
@@ -53,12 +53,11 @@ class Verified:
         return all(reference.ok for reference in self.references)
 
 
-def seeded_inputs(graph: Graph, seed: int) -> Tensors:
+def seeded_inputs(what: Subject, seed: int) -> Tensors:
     """Random inputs by name, of the types that NumPy has; the rest is the device's to choose, by a seed of its own."""
     random = np.random.default_rng(seed)
-    main = graph.subgraphs[0]
     found: Tensors = {}
-    for tensor in (main.tensors[i] for i in main.inputs):
+    for tensor in what.inputs:
         if tensor.dtype in _PLAIN:
             found[tensor.name] = sample(random, np.dtype(tensor.dtype.value), tensor.shape)
     return found
@@ -103,6 +102,7 @@ def verify_json(found: Verified) -> dict[str, Any]:
         "device": found.device,
         "model": {"name": found.subject.name, "sha256": found.subject.sha256},
         "plan_sha256": found.subject.plan_sha256,
+        **entry_json(found.subject),
         "runtime": {**found.runtime, "delegates": []},
         "seed": found.seed,
         "tolerance": dataclasses.asdict(found.tolerance),

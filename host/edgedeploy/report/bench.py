@@ -10,6 +10,7 @@ from rich.text import Text
 
 from edgedeploy.measure.bench import Bench
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, render, text
+from edgedeploy.report.subject import entry_lines
 from edgedeploy.text import duration, plural, ranges, size, times_faster
 
 MEMORY = {
@@ -34,6 +35,7 @@ def _pieces(found: Bench, style: Style) -> Iterator[RenderableType]:
     if style.depth < 0:
         yield text(f"{duration(round(found.summary.median))} median, ").append(verdict)
         return
+    yield from entry_lines(found.subject)
     yield text()
     rows = [(text((duration(round(found.summary.median)), STRONG)), Text("\n").join([*_latency(found), verdict]))]
     if found.plan is not None:

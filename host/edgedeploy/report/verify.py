@@ -12,6 +12,7 @@ from rich.text import Text
 from edgedeploy.measure.compare import Comparison, Difference
 from edgedeploy.measure.verify import Reference, Verified
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, render, text
+from edgedeploy.report.subject import entry_lines
 from edgedeploy.text import brief_ranges, plural, shape
 
 ROWS_WIDTH = 40
@@ -24,6 +25,8 @@ def verify_report(found: Verified, style: Style) -> str:
 def _pieces(found: Verified, style: Style) -> Iterator[RenderableType]:
     runtime = f"{found.runtime['name']} {found.runtime['version']}"
     yield text((found.subject.name, STRONG), " on ", (found.device, STRONG), (f" ({runtime})", DIM))
+    if style.depth >= 0:
+        yield from entry_lines(found.subject)
     if found.runtime["xnnpack_ops"] == 0:
         yield text(("XNNPACK takes none of the ops: one set of kernels is compared with itself", WARN))
     for reference in found.references:
