@@ -14,7 +14,7 @@ FACTORS = {"double": 2.0, "triple": 3.0}
 
 
 def two_signatures() -> Model:
-    """Each multiplies floats by its factor in a subgraph of its own: ``double`` one row, ``triple`` two, or as asked."""
+    """Each multiplies floats by its factor in a subgraph of its own: ``double`` one row, ``triple`` two."""
     model = Model()
     for index, (key, factor) in enumerate(FACTORS.items()):
         g = model.subgraph(key)

@@ -69,9 +69,10 @@ def command(
     from edgedeploy.measure.prediction import prediction
     from edgedeploy.measure.session import Session, Settings
     from edgedeploy.measure.subject import subject, with_advice, with_shapes_of
-    from edgedeploy.measure.targets import attempts, board_of, error_json, failed
+    from edgedeploy.measure.targets import attempts, board_of, error_json, failed, highest
     from edgedeploy.measure.verify import given_inputs
     from edgedeploy.report.bench import bench_report
+    from edgedeploy.report.bench_table import bench_table
     from edgedeploy.report.page import style_for
 
     if runs is not None and min_time is not None:
@@ -110,10 +111,13 @@ def command(
     if as_json:
         output.emit(encoded)
     elif done:
-        output.emit("\n".join(bench_report(each, style_for(quiet=quiet, verbose=verbose)) for each in done))
+        style = style_for(quiet=quiet, verbose=verbose)
+        pieces = [bench_table(results, style)] if len(results) > 1 else []
+        pieces += [bench_report(each, style) for each in done] if len(results) == 1 or verbose else []
+        output.emit("\n".join(pieces))
     codes = [failed(result) for result in results.values() if isinstance(result, Exception)]
     for each in done if require_valid else ():
         if each.verdict != "valid":
             output.say(f"not valid on {each.device}: {each.verdict}: {'; '.join(each.reasons)}")
             codes.append(NOT_VALID)
-    return max(codes, default=0)
+    return highest(codes, len(results))

@@ -48,7 +48,7 @@ def command(
     from edgedeploy.measure.compare import Tolerance
     from edgedeploy.measure.session import Settings
     from edgedeploy.measure.subject import subject, with_advice, with_shapes_of
-    from edgedeploy.measure.targets import attempts, error_json, failed, reach
+    from edgedeploy.measure.targets import attempts, error_json, failed, highest, reach
     from edgedeploy.measure.verify import given_inputs, seeded_inputs, verify, verify_json
     from edgedeploy.report.page import style_for
     from edgedeploy.report.verify import verify_report
@@ -89,4 +89,4 @@ def command(
         if not each.ok:
             output.say(f"mismatch on {each.device}: {each.subject.name} does not compute what the runtime's kernels do")
             codes.append(MISMATCH)
-    return max(codes, default=0)
+    return highest(codes, len(results))

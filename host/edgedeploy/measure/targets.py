@@ -51,3 +51,11 @@ def failed(error: Failed) -> int:
     """Say it; its exit code."""
     output.say(f"error: {error}")
     return error.exit_code
+
+
+def highest(codes: Sequence[int], devices: int) -> int:
+    """The exit code of a command: the highest, which is said where others of several devices went well or otherwise."""
+    code = max(codes, default=0)
+    if code and devices > 1:
+        output.say(f"{len(codes)} of {devices} devices went wrong; exit code {code}, the highest")
+    return code

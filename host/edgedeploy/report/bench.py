@@ -58,10 +58,12 @@ def _latency(found: Bench) -> Iterator[Text]:
 
 
 def _verdict(found: Bench) -> Text:
-    if found.verdict == "valid":
-        return text(("valid", GOOD))
-    colour = BAD if found.verdict == "throttled" else WARN
-    return text((f"{found.verdict}: {'; '.join(found.reasons)}", colour))
+    words = found.verdict if found.verdict == "valid" else f"{found.verdict}: {'; '.join(found.reasons)}"
+    return text((words, verdict_style(found.verdict)))
+
+
+def verdict_style(verdict: str) -> str:
+    return {"valid": GOOD, "throttled": BAD}.get(verdict, WARN)
 
 
 def _prediction(found: Bench) -> Iterator[Text]:
