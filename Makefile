@@ -6,6 +6,7 @@ RUN := $(VENV)/run.stamp
 DEV := $(VENV)/dev.stamp
 MODEL ?= examples/unet_128.int8.tflite
 BOARD ?= rk3588
+PORT ?= 2222
 
 KERNELS := aarch64 x86_64
 
@@ -73,8 +74,8 @@ board-matrix: $(DEV)  ## the same with boards of Debian 11, 12 and 13: Python 3.
 	cd tests && ../$(BIN)/python -m support.userland --all
 	$(BIN)/python -m pytest -n auto -m board
 
-serve-board: $(DEV)  ## serve the emulated board on port 2222 of this machine, until Ctrl-C
-	cd tests && ../$(BIN)/python -m support.board
+serve-board: $(DEV)  ## serve the emulated board on PORT (2222) of this machine, until Ctrl-C
+	cd tests && ../$(BIN)/python -m support.board $(PORT)
 
 docs: $(DEV)  ## make docs/support, docs/plans.md, and what the commands in README.md and docs/cli.md print, again
 	cd tests && ../$(BIN)/python -m support.support_pages

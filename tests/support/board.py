@@ -9,13 +9,16 @@ to the user.
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from edgedeploy import output
+from edgedeploy_agent.machine import parse_cpus
 from edgedeploy_profiles.load import load_core
 from edgedeploy_profiles.schema import Core
 from support.sshd import Sshd, sshd
@@ -58,8 +61,15 @@ def _view(machine: Userland, seen: Path, view: Path) -> None:
     for place in (machine.root / "usr").iterdir():
         if place.name != "local":
             (view / "usr" / place.name).symlink_to(place)
-    for name in ("etc", "lib", "sys"):
+    for name in ("etc", "lib"):
         (view / name).symlink_to(seen / name)
+    cpus = view / "sys" / "devices" / "system" / "cpu"
+    cpus.mkdir(parents=True)
+    for file in (seen / cpus.relative_to(view)).iterdir():
+        (cpus / file.name).symlink_to(file)
+    for number in parse_cpus((cpus / "online").read_text()):  # or what this machine says of its own CPUs counts
+        (cpus / f"cpu{number}").mkdir()
+        (cpus / f"cpu{number}" / "cpu_capacity").write_text("1024\n")
     tree = view / "proc" / "device-tree"
     tree.mkdir(parents=True)
     (view / "proc" / "cpuinfo").symlink_to(seen / "proc" / "cpuinfo")
@@ -72,6 +82,11 @@ def _serve(port: int) -> None:
     keys = [path for kind in ("ed25519", "ecdsa", "rsa") if (path := Path.home() / ".ssh" / f"id_{kind}").exists()]
     if not keys:
         raise LookupError("you have no SSH key: ssh-keygen -t ed25519")
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise LookupError(f"port {port}: {why}; is a board served already? PORT=N takes another port") from None
     folder = CACHE.parent / "served"
     for made in ("bin", "view"):
         shutil.rmtree(folder / made, ignore_errors=True)

@@ -167,7 +167,7 @@ def npu_checks(board: Board, told: Mapping[str, Any]) -> Iterator[Check]:
         found = ", ".join(versions)
         if lacks:
             what = f"its {name} stack has no {', no '.join(lacks)}"
-            yield Check("NPU", None, f"{what}{f'; it has {found}' if found else ''}")
+            yield Check("NPU", None, f"{what}{f'; it has {found}' if found else ''}", "plans for it do not run there")
         else:
             yield Check("NPU", True, f"{name}: {found}")
         yield from _agreement(name, backend, parts)

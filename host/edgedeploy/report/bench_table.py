@@ -38,7 +38,11 @@ def _pieces(results: Mapping[str, Bench | Exception], style: Style) -> Iterator[
     widths = (7, 7, 7, 5, 7, *([8] if with_memory else []), 7)
     numbers: list[tuple[Literal["left", "right"], int | None]] = [("right", each) for each in widths]
     yield grid(rows, ("left", width), *numbers, ("left", None), indent=0)
-    failed = [(name, str(result)) for name, result in results.items() if isinstance(result, Exception)]
+    failed = [
+        (name, str(result).removeprefix(f"{name}: "))
+        for name, result in results.items()
+        if isinstance(result, Exception)
+    ]
     if failed:
         told = [(text((name, BAD)), text(words)) for name, words in failed]
         yield grid(told, ("left", width), ("left", None), indent=0)
@@ -55,12 +59,19 @@ def _row(each: Bench, first: Bench, with_memory: bool) -> list[Text]:
         text((duration(round(each.summary.median)), STRONG)),
         text(duration(low)),
         text(duration(high)),
-        text(f"{each.summary.median / first.summary.median:.2f}x"),
+        text(_ratio(each.summary.median / first.summary.median)),
         text(duration(each.first_run_ns)),
         *([] if grown is None else [grown]),
         text("-" if each.plan is None else duration(each.plan.predicted.latency_ns)),
         text((each.verdict, verdict_style(each.verdict))),
     ]
+
+
+def _ratio(value: float) -> str:
+    """In five characters: ``1.00x``, ``12.5x``, ``374x``, and below a tenth ``1/374``."""
+    if value < 0.0995:
+        return f"1/{1 / value:.0f}" if value else "0"
+    return f"{value:.2f}x" if value < 9.995 else f"{value:.1f}x" if value < 99.95 else f"{value:.0f}x"
 
 
 def _grown(each: Bench) -> str:

@@ -23,7 +23,8 @@ _MOST_TOLD = 4
 
 
 def device_list(devices: Mapping[str, Device], style: Style) -> str:
-    rows = [(text((LOCAL, STRONG)), text((LOCAL, NPU)), text(("ready", DIM)), text("this machine"))]
+    rows = [tuple(text((word, DIM)) for word in ("device", "board", "runtime", "address"))]
+    rows.append((text((LOCAL, STRONG)), text((LOCAL, NPU)), text(("ready", DIM)), text("this machine")))
     for name, device in devices.items():
         state = device.setup.runtime if device.setup else "not set up"
         rows.append((text((name, STRONG)), text((device.board or "-", NPU)), text((state, DIM)), text(device.target)))
@@ -52,7 +53,7 @@ def device_sheet(
     if more is not None:
         pieces += [text(), machine_sheet(more)]
     elif facts is not None and device.setup is None and not facts.problem:
-        pieces += [text(), text((f"its clocks, memory and NPUs: edgedeploy device setup {name}, then probe it", DIM))]
+        pieces += [text(), text((f"next: edgedeploy device setup {name}; 'device probe {name}' then tells more", DIM))]
     return render(style, *pieces)
 
 
@@ -104,7 +105,8 @@ def _told(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "C library", " ".join((facts.libc or "unknown", ".".join(map(str, facts.libc_version)))).strip()
     if facts.memory_bytes:
         yield "memory", size(facts.memory_bytes)
-    for python in facts.pythons[:_MOST_TOLD]:
+    pythons = {(python.version, python.bits, python.lacks): python for python in reversed(facts.pythons)}
+    for python in [python for python in facts.pythons if python in pythons.values()][:_MOST_TOLD]:
         version = ".".join(map(str, python.version))
         yield "Python", f"{version}, {python.path}" if python.is_usable else f"{python.path} {why_not(python)}"
     for folder in facts.folders:
