@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "docs/cli.md", "docs/devices.md")
+DOCUMENTS = ("README.md", "docs/cli.md", "docs/devices.md", "docs/memory.md", "docs/virtual-board.md")
 BLOCK = re.compile(r"^```console\n\$ (edgedeploy[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
