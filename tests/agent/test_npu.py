@@ -124,15 +124,15 @@ def test_what_a_table_says_is_found(name: str, tmp_path: Path) -> None:
 
 def test_libraries_are_found_where_the_loader_looks_each_once(board: Path) -> None:
     (board / "usr/lib/librknnrt.so").rename(board / "moved")
-    write(board, "etc/ld.so.conf.d/vendor.conf", "# a comment\n/srv/npu\n")
-    write(board, "srv/npu/librknnrt.so.2.3", "")
+    write(board, "etc/ld.so.conf.d/vendor.conf", "# a comment\n/var/npu\n")
+    write(board, "var/npu/librknnrt.so.2.3", "")
     for alias in ("librknnrt.so", "librknnrt.so.2"):
-        link(board, f"srv/npu/{alias}", "srv/npu/librknnrt.so.2.3")
+        link(board, f"var/npu/{alias}", "var/npu/librknnrt.so.2.3")
     for other in ("librknnrt.so.bak", "librknnrt_api.so", "librknnrt.sock"):
-        write(board, f"srv/npu/{other}", "")
+        write(board, f"var/npu/{other}", "")
     libraries = {path: part for path, part in parts(board).items() if part["kind"] == "library"}
     [(path, part)] = libraries.items()
-    assert path.startswith("/srv/npu/librknnrt.so")
+    assert path.startswith("/var/npu/librknnrt.so")
     assert (part["version"], part["source"]) == ("2.3", "librknnrt.so.2.3")
 
 
