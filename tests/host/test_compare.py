@@ -54,6 +54,55 @@ def test_other_types_have_to_be_equal() -> None:
     assert difference(np.array([b"a", b"b"]), np.array([b"a", b"c"]), LOOSE).over == 1
 
 
+@given(st.sampled_from([np.int32, np.int64, np.uint32, np.uint64]), st.data())
+def test_large_integers_are_told_apart_however_close_they_are(dtype: Any, data: st.DataObject) -> None:
+    limits = np.iinfo(dtype)
+    numbers = st.integers(int(limits.min), int(limits.max))
+    expected = data.draw(st.lists(numbers, min_size=1, max_size=9))
+    actual = [min(each + data.draw(st.integers(0, 1)), int(limits.max)) for each in expected]
+    for other in (actual, data.draw(st.permutations(expected))):
+        apart = [abs(a - b) for a, b in zip(expected, other, strict=True)]
+        found = difference(np.array(expected, dtype), np.array(other, dtype), LOOSE)
+        assert (found.over, found.max_abs) == (sum(each > 0 for each in apart), float(max(apart)))
+
+
+def test_complex_numbers_are_compared_by_their_parts() -> None:
+    expected = np.array([[1 + 1j, 2], [3, 4j]], np.complex64)
+    actual = expected + np.array([[5e-5, 1j], [complex(0, float("nan")), 0]], np.complex64)
+    found = compare("x", expected, actual, LOOSE)
+    assert [(row.elements, row.over) for row in found.rows] == [(4, 1), (4, 1)]
+    assert (found.whole, found.ok) == (difference(expected.ravel(), actual.ravel(), LOOSE), False)
+    assert compare("x", expected, expected, LOOSE).ok
+    assert compare("x", np.zeros((), np.complex64), np.zeros((), np.complex64), LOOSE).ok
+
+
+def test_texts_of_other_lengths_are_one_type() -> None:
+    found = compare("x", np.array([b"a", b"longer"]), np.array([b"a", b"long"]), LOOSE)
+    assert (found.problem, found.whole and found.whole.over) == ("", 1)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 0, 2), (0,), ()])
+def test_nothing_is_like_nothing(shape: tuple[int, ...]) -> None:
+    found = compare("x", np.zeros(shape, np.float32), np.zeros(shape, np.float32), LOOSE)
+    assert (found.ok, len(found.rows)) == (True, shape[0] if len(shape) > 1 else 0)
+
+
+@given(st.sampled_from([np.int8, np.int64, np.float32, np.bool_]), st.integers(0, 2**32))
+def test_a_row_is_compared_as_if_it_were_alone(dtype: Any, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    expected, actual = ((random.normal(size=(4, 5)) * 3).astype(dtype) for _ in range(2))
+    if dtype is np.float32:
+        expected[random.random((4, 5)) < 0.2] = np.nan
+        actual[random.random((4, 5)) < 0.2] = np.inf
+    actual = np.where(random.random((4, 1)) < 0.5, expected, actual)
+    rows = compare("x", expected, actual, LOOSE).rows
+    for row, a, b in zip(rows, expected, actual, strict=True):
+        alone = difference(a, b, LOOSE)
+        assert (row.elements, row.over, row.max_abs) == (alone.elements, alone.over, alone.max_abs)
+        assert row.mean_abs == pytest.approx(alone.mean_abs)
+        assert row.cosine == pytest.approx(alone.cosine)
+
+
 def test_the_cosine_tells_direction() -> None:
     assert difference(floats(3, 4), floats(4, 3), LOOSE).cosine == pytest.approx(24 / 25)
     assert difference(floats(1e30, 0), floats(-1e30, 0), LOOSE).cosine == pytest.approx(-1)
