@@ -35,7 +35,7 @@ class Worker:
         self._lock = threading.Lock()
         self._open = True
         self._stage = "start"
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._log = _log()
         # The worker dies with the thread that starts it: one of the server's pool, which live as long as the server.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "edgedeploy_agent.worker"],
@@ -143,3 +143,11 @@ class Worker:
                 return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
             time.sleep(0.01)
         return 0
+
+
+def _log() -> Any:
+    """A file for what a worker prints; in memory where that can be, as the disk may be full."""
+    try:
+        return os.fdopen(os.memfd_create("log"), "w+b")
+    except (AttributeError, OSError):
+        return tempfile.TemporaryFile()

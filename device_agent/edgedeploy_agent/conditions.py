@@ -12,6 +12,7 @@ from edgedeploy_agent.clusters import CPU, clocks
 from edgedeploy_agent.machine import Machine
 
 _RASPBERRY = "sys/devices/platform/soc/soc:firmware/get_throttled"
+_LEAST_S = 0.1  # the kernel counts in ticks, most often of 10 ms: over less time they say nothing
 _RASPBERRY_NOW = 0xF  # under-voltage, capped, throttled, soft temperature limit; higher bits: since it was started
 
 
@@ -48,9 +49,13 @@ class Observer:
 
     def _load(self) -> float | None:
         now = time.monotonic(), self._busy(), _own_s()
-        passed, busy, own = (_since(a, b) for a, b in zip(now, self._then))
+        (passed, busy, own), (was, was_busy, was_own) = now, self._then
+        if passed - was < _LEAST_S:
+            return None
         self._then = now
-        return None if not passed or busy is None or own is None else max(0.0, (busy - own) / passed)
+        if busy is None or was_busy is None:
+            return None
+        return max(0.0, ((busy - was_busy) - (own - was_own)) / (passed - was))
 
     def _busy(self) -> float | None:
         """Seconds that the CPUs in use have not been idle, since the start of the machine."""
@@ -113,7 +118,3 @@ def load_average(machine: Machine) -> float | None:
 def _own_s() -> float:
     times = os.times()
     return times.user + times.system
-
-
-def _since(now: float | None, then: float | None) -> float | None:
-    return None if now is None or then is None else now - then

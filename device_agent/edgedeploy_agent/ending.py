@@ -11,7 +11,8 @@ from typing import Literal
 MESSAGE_CHARACTERS = 300
 NO_REASON = "gave up without a reason, as it does when memory cannot be allocated"
 """What an empty message of a runtime means."""
-_OUT_OF_MEMORY = ("bad_alloc", "out of memory", "cannot allocate memory", "cannot be allocated", "failed to allocate")
+_OUT_OF_MEMORY = ("bad_alloc", "out of memory", "cannot allocate memory", "cannot be allocated", "failed to allocate",
+                  "failed with error '12'")  # fmt: skip # the last is ENOMEM where a model is mapped
 
 
 def lacks_memory(message: str) -> bool:

@@ -63,18 +63,19 @@ def main() -> int:
 def _set(machine: Machine, governor: str, cpus: Sequence[str], before: dict[str, str]) -> str:
     """Why not, or nothing; ``before`` gets what to write back where."""
     for cpu in cpus:
-        name = f"{CPU}/cpu{cpu}/cpufreq/scaling_governor"
-        old = machine.text(name)
+        path = machine.path(f"{CPU}/cpu{cpu}/cpufreq/scaling_governor")
+        old = machine.text(path)
         if old is None:
             return f"CPU {cpu} has no frequency governor"
         offered = machine.text(f"{CPU}/cpu{cpu}/cpufreq/scaling_available_governors")
         if offered is not None and governor not in offered.split():
             return f"CPU {cpu} has no governor {governor!r}, but {offered}"
-        before[machine.path(name)] = old
-        try:
-            _write(machine.path(name), governor)
-        except OSError as error:
-            return f"cannot set the governor of CPU {cpu}: {error.strerror}; the agent needs root for it"
+        before[path] = old  # of all before any is set: CPUs share governors
+    try:
+        for path in before:
+            _write(path, governor)
+    except OSError as error:
+        return f"cannot set the governor: {error.strerror}; the agent needs root for it"
     return ""
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from typing import NamedTuple
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
+_RANGE = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?")
 
 
 class Machine(NamedTuple):
@@ -81,8 +83,10 @@ def _folder_before_magic(pattern: str) -> str:
 
 def parse_cpus(text: str) -> list[int]:
     """``0,2-3`` as numbers. Raises ValueError."""
-    found: list[int] = []
+    found: set[int] = set()
     for part in filter(None, text.replace(" ", ",").split(",")):
+        if not _RANGE.fullmatch(part):
+            raise ValueError(part)
         first, dash, last = part.partition("-")
-        found += range(int(first), int(last if dash else first) + 1)
-    return sorted(set(found))
+        found.update(range(int(first), int(last if dash else first) + 1))
+    return sorted(found)

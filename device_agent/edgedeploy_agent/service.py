@@ -102,11 +102,12 @@ class Service(agent_pb2_grpc.AgentServicer):
         task = {**self._task(first.settings, context), "mode": "run"}
         tensors: list[dict[str, Any]] = []
         payload = bytearray()
-        for part in requests:
-            if part.chunk.HasField("tensor"):
-                t = part.chunk.tensor
-                tensors.append({"name": t.name, "dtype": t.dtype, "shape": list(t.shape)})
-            payload += part.chunk.data
+        with self._busy():  # a slow connection is no idle client
+            for part in requests:
+                if part.chunk.HasField("tensor"):
+                    t = part.chunk.tensor
+                    tensors.append({"name": t.name, "dtype": t.dtype, "shape": list(t.shape)})
+                payload += part.chunk.data
         with self._turn(first.settings, context):
             for event in self._events({**task, "tensors": tensors}, bytes(payload), context):
                 yield agent_pb2.RunEvent(**_present(event))

@@ -19,11 +19,11 @@ import resource
 import signal
 import sys
 import time
-import zipfile
 from typing import Any
 
 import numpy as np
 
+from edgedeploy_agent.arrays import BadInputs, read_arrays
 from edgedeploy_agent.conditions import Observer, hottest
 from edgedeploy_agent.ending import MESSAGE_CHARACTERS, NO_REASON, lacks_memory
 from edgedeploy_agent.footprint import reset_peak, settle, usage
@@ -39,10 +39,6 @@ _MOST_IN_BATCH = 10_000
 _LOOK_S = 0.2
 
 
-class BadInputs(ValueError):
-    """What is given does not fit the model's inputs."""
-
-
 class Task:
     """One model to run, as asked for, and the way to say what happens."""
 
@@ -52,9 +48,10 @@ class Task:
         self._answer = answer
 
     def say(self, event: dict[str, Any], data: bytes = b"") -> None:
-        signal.alarm(int(self.asked["deadline_s"]) + _LATE_S)
+        signal.alarm(0)  # that whoever listens takes its time is no hang
         self._answer.write(json.dumps(event).encode() + b"\n" + data)
         self._answer.flush()
+        signal.alarm(math.ceil(self.asked["deadline_s"]) + _LATE_S)
 
     def begin(self, stage: str) -> None:
         self.stage = stage
@@ -71,12 +68,12 @@ def main() -> int:
     _die_with(asked["parent"])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_LOG_BYTES, _LOG_BYTES))
-    given = [(t["name"], _read_tensor(t)) for t in asked.get("tensors", ())]
     task = Task(asked, answer)
     try:
+        given = [(t["name"], _read_tensor(t)) for t in asked.get("tensors", ())]
         task.begin("start")
         if asked["inputs"]:
-            given += _read_file(asked["inputs"])
+            given += read_arrays(asked["inputs"])
         os.sched_setaffinity(0, asked["cpus"])  # before the runtime starts threads, which inherit it
         _MODES[asked["mode"]](task, given)
         task.say({"done": {}})
@@ -108,17 +105,12 @@ def _die_with(parent: int) -> None:
 
 
 def _read_tensor(tensor: dict[str, Any]) -> Any:
-    dtype = np.dtype(tensor["dtype"])
-    data = sys.stdin.buffer.read(int(np.prod(tensor["shape"], dtype=np.int64)) * dtype.itemsize)
-    return np.frombuffer(data, dtype).reshape(tensor["shape"])
-
-
-def _read_file(path: str) -> list[tuple[str, Any]]:
     try:
-        with np.load(path) as arrays:
-            return list(arrays.items())
-    except (ValueError, AttributeError, OSError, zipfile.BadZipFile) as error:
-        raise BadInputs(f"the inputs are no .npz file of arrays: {error}") from None
+        dtype = np.dtype(tensor["dtype"])
+        data = sys.stdin.buffer.read(math.prod(tensor["shape"]) * dtype.itemsize)
+        return np.frombuffer(data, dtype).reshape(tensor["shape"])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInputs(f"{tensor['name']!r}: {_words(error)}") from None
 
 
 # --- what a task does --------------------------------------------------
@@ -136,8 +128,8 @@ def _examine(task: Task, given: list[tuple[str, Any]]) -> None:
     _feed(entry, given)
     if memory:
         reset_peak()  # what the inputs were copied from is no part of the model
-    task.begin("invoke")
     for _ in range(2):  # XNNPACK sets its buffers up in the first, and may move them in the second
+        task.begin("invoke")
         entry.invoke()
     if memory:
         task.say({"memory": {**memory.ended(), "arena_bytes": _arena_bytes(entry.interpreter)}})
@@ -190,20 +182,22 @@ def _measure(task: Task, given: list[tuple[str, Any]]) -> None:
     invoke = entry.invoke
     task.say({"effective": {"threads": asked["threads"], "cpus": sorted(os.sched_getaffinity(0))}})
     task.begin("first run")
-    [first_run_ns] = timed(invoke, 1)
-    task.begin("warm-up")
-    estimate_ns = min(timed(invoke, max(1, asked["warmup"])))
+    [first_run_ns] = timed(invoke, 1, math.inf)
+    batch_ns = asked["batch_s"] * 1e9
+    left = asked["warmup"]
+    while left > 0:
+        task.begin("warm-up")
+        left -= len(timed(invoke, min(left, _MOST_IN_BATCH), batch_ns))
     if asked.get("cool_c") is not None:
         _cool_down(task)
     task.begin("measure")
     gc.disable()
     task.say({"start": {"load_ns": load_ns, "first_run_ns": first_run_ns, "before": observer.look()}})
-    batch = min(_MOST_IN_BATCH, max(1, round(asked["batch_s"] * 1e9 / estimate_ns)))
-    ends = time.monotonic() + (asked["most_s"] or float("inf"))
+    ends = time.monotonic() + (asked["most_s"] or math.inf)
     left = asked["most_runs"] or sys.maxsize
-    while left > 0 and time.monotonic() < ends:
-        samples = timed(invoke, min(batch, left))
-        left -= len(samples)
+    while left > 0:
+        samples = timed(invoke, min(left, _MOST_IN_BATCH), batch_ns)
+        left = left - len(samples) if time.monotonic() < ends else 0
         task.say({"batch": {"samples_ns": samples, "after": observer.look()}})
 
 
@@ -215,14 +209,17 @@ def _cool_down(task: Task) -> None:
         time.sleep(_LOOK_S)
 
 
-def timed(run: Any, count: int) -> list[int]:
-    """How long each of ``count`` calls takes, in nanoseconds."""
+def timed(run: Any, most: int, most_ns: float) -> list[int]:
+    """How long each of ``most`` calls takes, in nanoseconds; fewer if they take ``most_ns``, but one at least."""
     clock = time.perf_counter_ns
-    samples = []
-    for _ in range(count):
+    samples: list[int] = []
+    ends = clock() + most_ns
+    ended = 0
+    while len(samples) < most and ended < ends:
         begun = clock()
         run()
-        samples.append(clock() - begun)
+        ended = clock()
+        samples.append(ended - begun)
     return samples
 
 
@@ -268,12 +265,18 @@ def _allocate(task: Task, entry: Entry, given: list[tuple[str, Any]]) -> None:
     for tensor, value in _paired(entry, given):
         if wanted.setdefault(tensor["index"], value.shape) != value.shape:
             raise BadInputs(f"the input {tensor['name']!r} is given as {value.shape}, not {wanted[tensor['index']]}")
-    for tensor in entry.inputs():
-        shape = wanted.get(tensor["index"])
-        if shape is not None and shape != tuple(tensor["shape"]):
-            entry.resize(tensor["index"], shape)
+    own = [(tensor, tuple(map(int, tensor["shape"]))) for tensor in entry.inputs()]
+    resized = [(t, shape, wanted[t["index"]]) for t, shape in own if wanted.get(t["index"], shape) != shape]
     task.begin("allocate")
-    entry.allocate()
+    try:
+        for tensor, _, shape in resized:
+            entry.resize(tensor["index"], shape)
+        entry.allocate()
+    except (RuntimeError, ValueError) as error:
+        if not resized or lacks_memory(_words(error)):
+            raise
+        asked = ", ".join(f"{t['name']!r} of shape {list(shape)}, not {list(old)}" for t, old, shape in resized)
+        raise BadInputs(f"the model does not take {asked}: {_words(error)}") from None
 
 
 def _feed(entry: Entry, given: list[tuple[str, Any]]) -> None:
@@ -282,8 +285,8 @@ def _feed(entry: Entry, given: list[tuple[str, Any]]) -> None:
     random = np.random.default_rng(SEED)
     for tensor in entry.inputs():
         index = tensor["index"]
-        made = sample(random, tensor["dtype"], tuple(tensor["shape"]))
         try:
+            made = sample(random, tensor["dtype"], tuple(tensor["shape"]))
             entry.set(index, values.get(index, made))
         except (TypeError, ValueError) as error:
             if index in values:
@@ -299,7 +302,8 @@ def _paired(entry: Entry, given: list[tuple[str, Any]]) -> list[tuple[dict[str, 
         return list(zip(inputs, (value for _, value in given)))
     unknown = [name for name, _ in given if name not in named]
     if unknown:
-        raise BadInputs(f"the model has no input {unknown[0]!r}, but {', '.join(map(repr, named))}")
+        known = f"but {', '.join(map(repr, named))}" if named else "it has none"
+        raise BadInputs(f"the model has no input {unknown[0]!r}, {known}")
     return [(named[name], value) for name, value in given]
 
 

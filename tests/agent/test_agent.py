@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +23,7 @@ import pytest
 from edgedeploy.measure.errors import AgentError, BadRequest, Busy, ModelFailed, VersionMismatch
 from edgedeploy.measure.session import Session, Settings, session
 from edgedeploy_agent import __version__
+from edgedeploy_agent.worker import Task
 from edgedeploy_partitioner.model.build import Model
 from support import agents, hostile
 
@@ -123,13 +126,52 @@ def test_inputs_that_do_not_fit_are_said_to(opened: Session, tmp_path: Path) -> 
         opened.run(KWS, {"anything": np.zeros((1, 49, 10, 1), np.float32)})
     np.savez(tmp_path / "x.npz", anything=np.zeros((1, 49, 10, 1), np.int8))
     assert list(opened.measure(Settings(KWS.model, tmp_path / "x.npz"), most_runs=1))[-1].HasField("done")
-    (tmp_path / "x.npz").write_bytes(b"PK no archive")
-    with pytest.raises(BadRequest, match=r"no \.npz file"):
-        list(opened.measure(Settings(KWS.model, tmp_path / "x.npz")))
+    with pytest.raises(BadRequest, match=r"does not take 'input' of shape \[2, 3\], not \[1, 49, 10, 1\]: "):
+        opened.run(KWS, {"input": np.zeros((2, 3), np.int8)})
+    for broken in (b"PK no archive", b"", b"\x93NUMPY", (tmp_path / "x.npz").read_bytes()[:-30]):
+        (tmp_path / "x.npz").write_bytes(broken)
+        with pytest.raises(BadRequest, match=r"no \.npz file"):
+            list(opened.measure(Settings(KWS.model, tmp_path / "x.npz")))
+
+
+@pytest.mark.parametrize("dtype", ["V0", "S0", "O"])
+def test_a_tensor_that_is_none_is_said_to_be(opened: Session, dtype: str) -> None:
+    with pytest.raises(BadRequest, match="'input'"):
+        opened.run(KWS, {"input": np.empty((1, 49), np.dtype(dtype))})
+
+
+def test_a_model_without_inputs_says_that_it_has_none(opened: Session, tmp_path: Path) -> None:
+    model = Model()
+    g = model.subgraph()
+    g.outputs(g.apply("NEG", [g.constant(np.ones(3, np.float32))], (3,)))
+    path = written(tmp_path, model)
+    assert [value.tolist() for value in opened.run(Settings(path), {})[0].values()] == [[-1, -1, -1]]
+    with pytest.raises(BadRequest, match="no input 'x', it has none"):
+        opened.run(Settings(path), {"x": np.zeros(1)})
+
+
+def test_many_warm_ups_are_no_hang(opened: Session) -> None:
+    events = opened.measure(dataclasses.replace(KWS, deadline_s=10), warmup=1 << 31, most_runs=1)
+    signs = (event for event in events if event.progress.stage == "warm-up")
+    assert [next(signs).progress.stage for _ in range(4)]
+    events.close()
+
+
+def test_a_listener_that_takes_its_time_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker's own deadline counts what it does, not for how long nobody reads."""
+    monkeypatch.setattr("edgedeploy_agent.worker._LATE_S", 0)
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb") as answer, os.fdopen(reader, "rb") as heard:
+        slow = threading.Timer(2.5, heard.read, [1 << 20])
+        slow.start()
+        Task({"deadline_s": 1}, answer).say({"chunk": {}}, bytes(1 << 18))  # more than a pipe holds
+        signal.alarm(0)
+        answer.close()
+        slow.join()
 
 
 def test_cpus_that_are_not_there_are_refused(opened: Session) -> None:
-    for cpus in ("4096", "fast", "3-1", "-1"):
+    for cpus in ("4096", "fast", "3-1", "-1", "0-9999999999", "1_0", "\u0661"):
         with pytest.raises(BadRequest, match="--cpus"):
             opened.run(Settings(KWS.model, cpus=cpus), {})
 
@@ -255,6 +297,30 @@ def test_a_second_client_is_told_who_measures_or_waits(opened: Session, tmp_path
         assert time.monotonic() - begun > 0.4
 
 
+@pytest.mark.parametrize("said", [b"[]", b"nothing", b'{"client": "' + bytes(1 << 20), b""])
+def test_whoever_holds_the_lock_is_not_believed(opened: Session, tmp_path: Path, said: bytes) -> None:
+    """Any program of the machine may take its name, and say anything, for ever."""
+    name = subprocess.run(
+        [sys.executable, "-c", "from edgedeploy_agent.exclusive import _name; print(_name()[1:])"],
+        env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+
+    def tell() -> None:
+        with contextlib.suppress(OSError):
+            asker, _ = holder.accept()
+            with asker:
+                asker.sendall(said)
+
+    with socket.socket(socket.AF_UNIX) as holder:
+        holder.bind(f"\0{name}")
+        holder.listen()
+        teller = threading.Thread(target=tell, daemon=True)
+        teller.start()
+        with pytest.raises(Busy, match="another client measures there"):
+            opened.run(KWS, {})
+        teller.join()
+
+
 def test_another_version_is_refused_with_both(tmp_path: Path, opened: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgedeploy.measure.session.__version__", "9.9")
     with (
@@ -303,19 +369,27 @@ def test_files_move_once_and_what_is_broken_is_sent_again(tmp_path: Path) -> Non
 # --- the governor ----------------------------------------------------------------
 
 
-def machine_with_governors(folder: Path) -> Path:
+def machine_with_governors(folder: Path, *, shared: bool) -> Path:
+    """With a governor for each CPU, or one for all, as clusters have it."""
     for cpu in sorted(os.sched_getaffinity(0)):
         policy = folder / f"sys/devices/system/cpu/cpu{cpu}/cpufreq"
-        policy.mkdir(parents=True)
+        policy.parent.mkdir(parents=True)
+        if shared:
+            policy.symlink_to(folder / "sys/devices/system/cpu/cpufreq/policy0")
+            policy = policy.resolve()
+        policy.mkdir(parents=True, exist_ok=True)
         (policy / "scaling_governor").write_text("schedutil\n")
         (policy / "scaling_available_governors").write_text("schedutil performance\n")
     (folder / "sys/devices/system/cpu/online").write_text(",".join(map(str, os.sched_getaffinity(0))))
     return folder
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("end", ["closed", "killed"])
-def test_the_governor_is_set_meanwhile_and_restored(tmp_path: Path, link: agents.Watched, end: str) -> None:
-    root = machine_with_governors(tmp_path / "root")
+def test_the_governor_is_set_meanwhile_and_restored(
+    tmp_path: Path, link: agents.Watched, end: str, *, shared: bool
+) -> None:
+    root = machine_with_governors(tmp_path / "root", shared=shared)
     files = sorted(root.glob("sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"))
 
     def governors() -> set[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,12 @@ def test_the_load_is_what_others_do_on_the_cpus_in_use(board: Path, monkeypatch:
     assert observer.look()["load"] == pytest.approx((12 - 5) / 10)
     now[0], own[0] = 130.0, 27.0
     assert observer.look()["load"] == 0
+    now[0] = 130.001  # a tick of the kernel's in a thousandth of a second are no ten CPUs
+    write(board, "proc/stat", stat({**dict.fromkeys(range(6), 0), 6: 16 * ticks + 1, 7: 8 * ticks}))
+    assert observer.look()["load"] is None
+    now[0], own[0] = 140.0, 28.0
+    write(board, "proc/stat", stat({**dict.fromkeys(range(6), 0), 6: 19 * ticks, 7: 8 * ticks}))
+    assert observer.look()["load"] == pytest.approx((3 - 1) / 10)  # since it last told
 
 
 def test_what_throttles_is_named(board: Path) -> None:
@@ -162,5 +169,6 @@ def test_what_throttles_is_named(board: Path) -> None:
 def test_lists_of_cpus() -> None:
     assert parse_cpus("0-3,8 10-11,2") == [0, 1, 2, 3, 8, 10, 11]
     assert parse_cpus("") == []
-    with pytest.raises(ValueError, match="invalid literal"):
-        parse_cpus("a-b")
+    for wrong in ("a-b", "0-9999999999", "1_0", "\u0661", "-1"):
+        with pytest.raises(ValueError, match=re.escape(wrong)):
+            parse_cpus(wrong)

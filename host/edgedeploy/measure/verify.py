@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-import zipfile
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from edgedeploy.measure.compare import Comparison, Tolerance, compare_all
 from edgedeploy.measure.session import Session, Settings, Tensors
 from edgedeploy.measure.subject import Subject, entry_json
 from edgedeploy.text import printable
+from edgedeploy_agent.arrays import BadInputs, read_arrays
 from edgedeploy_agent.trial import sample
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.graph import DType
@@ -66,10 +67,9 @@ def seeded_inputs(what: Subject, seed: int) -> Tensors:
 def given_inputs(file: Path) -> Tensors:
     """The arrays of an .npz file. Raises InputError."""
     try:
-        with np.load(file) as arrays:
-            return dict(arrays.items())
-    except (ValueError, AttributeError, OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"--inputs {printable(str(file))}: no .npz file of arrays: {error}") from None
+        return dict(read_arrays(os.fspath(file)))
+    except BadInputs as error:
+        raise InputError(f"--inputs {printable(str(file))}: {error}") from None
 
 
 def verify(
