@@ -273,7 +273,7 @@ def _allocate(task: Task, entry: Entry, given: list[tuple[str, Any]]) -> None:
             entry.resize(tensor["index"], shape)
         entry.allocate()
     except (RuntimeError, ValueError) as error:
-        if not resized or lacks_memory(_words(error)):
+        if not given or not resized or lacks_memory(_words(error)):
             raise
         asked = ", ".join(f"{t['name']!r} of shape {list(shape)}, not {list(old)}" for t, old, shape in resized)
         raise BadInputs(f"the model does not take {asked}: {_words(error)}") from None

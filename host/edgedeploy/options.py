@@ -13,6 +13,8 @@ import typer
 
 from edgedeploy.text import parse_size
 
+MOST_S = 86_400
+"""Of an option that is a time: a day."""
 MOST_DIGITS = 10
 """Of a dimension, an int32 in the file."""
 
@@ -107,7 +109,10 @@ Runnable = Annotated[
 ]
 Devices = Annotated[str, typer.Option("--on", metavar="D[,D2]", help="Devices; 'local' is this machine.")]
 Deadline = Annotated[
-    float, typer.Option("--deadline", min=1, metavar="S", help="Without a sign of life for so long, the model hangs.")
+    float,
+    typer.Option(
+        "--deadline", min=1, max=MOST_S, metavar="S", help="Without a sign of life for so long, the model hangs."
+    ),
 ]
 MemoryCap = Annotated[
     str | None,
@@ -130,7 +135,9 @@ XnnpackMode = Annotated[
         help="XNNPACK as the runtime uses it by itself, never, or turned on where the runtime does not by itself.",
     ),
 ]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="[default: the size of --cpus]")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, max=1024, metavar="N", help="[default: the size of --cpus]")
+]
 Cpus = Annotated[
     str | None,
     typer.Option("--cpus", metavar="big|little|LIST", help="CPU cores to use. [default: the fastest cluster]"),

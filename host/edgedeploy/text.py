@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from edgedeploy_partitioner.errors import printable as printable
 
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-z]*)", re.ASCII)
+MOST_BYTES = 2**60
 _UNITS = {"": 1, "B": 1, "K": 2**10, "KIB": 2**10, "KB": 1000, "M": 2**20, "MIB": 2**20, "MB": 10**6,
           "G": 2**30, "GIB": 2**30, "GB": 10**9}  # fmt: skip
 
@@ -96,11 +97,13 @@ def shape(dims: Iterable[int]) -> str:
 
 
 def parse_size(text: str) -> int:
-    """``64MiB``, ``1.5 GB``, ``4096`` in bytes. Raises ValueError on anything else, zero included."""
+    """``64MiB``, ``1.5 GB``, ``4096`` in bytes. Raises ValueError on anything else, on zero and above 2^60."""
     match = _SIZE.fullmatch(text.strip())
     if match is None or match[2].upper() not in _UNITS:
         raise ValueError(f"not a size: {text!r}; write for example 64MiB or 1500000")
     number = int(float(match[1]) * _UNITS[match[2].upper()])
+    if number > MOST_BYTES:
+        raise ValueError(f"a limit of {text!r} is more than any machine has")
     if number <= 0:
         raise ValueError(f"a limit of {text!r} leaves no room; leave the option out for no limit")
     return number

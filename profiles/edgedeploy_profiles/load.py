@@ -150,7 +150,7 @@ def _sha256(*values: Value) -> str:
 
 
 def _folders(kind: str) -> tuple[Path, ...]:
-    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # as it is where there is no home
     return Path(config, "edgedeploy", kind), _OWN / kind
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgedeploy.measure import session as session_module
 from edgedeploy.measure.errors import AgentError, BadRequest, Busy, ModelFailed, VersionMismatch
 from edgedeploy.measure.session import Session, Settings, session
 from edgedeploy_agent import __version__
@@ -364,6 +365,36 @@ def test_files_move_once_and_what_is_broken_is_sent_again(tmp_path: Path) -> Non
             assert runs(opened)
         assert link.pushed == expected
     assert (tmp_path / "store").stat().st_mode & 0o777 == 0o700
+
+
+def test_an_agent_stays_while_a_file_is_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgedeploy.measure.session._IDLE_S", 1.0)
+
+    class Slow(agents.Watched):
+        def push(self, source: Path, target: str, progress: Callable[[int], None] | None = None) -> None:
+            assert progress
+            for sent in range(20):
+                time.sleep(0.15)
+                progress(sent)
+            super().push(source, target, progress)
+
+    with agents.agent(tmp_path, link=Slow(), shares_files=False) as opened:
+        assert runs(opened)
+
+
+def test_an_agent_stays_while_inputs_are_on_their_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgedeploy.measure.session._IDLE_S", 1.0)
+    parts = session_module._requests
+
+    def slowly(*arguments: Any) -> Generator[Any, None, None]:
+        for part in parts(*arguments):
+            yield part
+            time.sleep(2.5)
+
+    with agents.agent(tmp_path) as opened:
+        assert runs(opened)
+        monkeypatch.setattr("edgedeploy.measure.session._requests", slowly)
+        assert opened.run(KWS, {"input": np.zeros((1, 49, 10, 1), np.int8)})
 
 
 # --- the governor ----------------------------------------------------------------

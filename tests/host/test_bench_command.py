@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -26,6 +27,7 @@ from edgedeploy.measure import verify as verifying
 from edgedeploy.measure.errors import ModelFailed
 from edgedeploy.measure.session import Session
 from edgedeploy.measure.subject import subject
+from edgedeploy_partitioner.model.build import Model
 from support import agents, hostile
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -120,6 +122,24 @@ def test_a_model_that_fails_exits_6_and_the_other_devices_go_on(
         (["bench", KWS, *ON, "--inputs", KWS, "--runs", "3"], "no .npz file"),
         (["verify", KWS, *ON, "--inputs", KWS], "no .npz file"),
         (["bench", EXAMPLES, *ON], "manifest.json"),
+        (["bench", "/dev/null", *ON], "pipe or device"),
+        (["bench", EXAMPLES.parent / "LICENSE", *ON], "not a .tflite model but a text file"),
+        (["bench", KWS, *ON, "-o", EXAMPLES], "it is a folder"),
+        (["bench", KWS, *ON, "-o", "/proc/no/file"], "no folder /proc/no"),
+        (["bench", KWS, *ON, "--runs", 2**32], "--runs"),
+        (["bench", KWS, *ON, "--warmup", 2**32], "--warmup"),
+        (["bench", KWS, *ON, "--min-time", "inf"], "--min-time"),
+        (["bench", KWS, *ON, "--min-time", "nan"], "--min-time"),
+        (["bench", KWS, *ON, "--cooldown", "nan"], "--cooldown"),
+        (["bench", KWS, *ON, "--cooldown", "inf"], "--cooldown"),
+        (["bench", KWS, *ON, "--threads", 2**31], "--threads"),
+        (["bench", KWS, *ON, "--deadline", "inf"], "--deadline"),
+        (["bench", KWS, *ON, "--deadline", 3_000_000], "--deadline"),
+        (["bench", KWS, *ON, "--memory-cap", "9999999999GB"], "more than any machine has"),
+        (["verify", KWS, *ON, "--rtol", "inf"], "--rtol"),
+        (["verify", KWS, *ON, "--atol", "inf", "--json"], "--atol"),
+        (["verify", KWS, *ON, "--max-lsb", 2**70], "--max-lsb"),
+        (["verify", KWS, *ON, "--seed", 2**70], "--seed"),
     ],
 )
 def test_usage_that_cannot_be_exits_2(capsys: pytest.CaptureFixture[str], arguments: list[object], words: str) -> None:
@@ -127,6 +147,71 @@ def test_usage_that_cannot_be_exits_2(capsys: pytest.CaptureFixture[str], argume
     assert (code, out) == (2, "")
     assert words in err
     assert len(err.splitlines()) == 1
+
+
+def test_what_is_written_is_whole_and_printed_all_the_same(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, place = tmp_path / "link.json", tmp_path / "elsewhere" / "out.json"
+    place.parent.mkdir()
+    link.symlink_to(place)
+    code, out, _ = run(capsys, "bench", KWS, *ON, "--runs", 1, "--json", "-o", link)
+    assert (code, place.read_text(), link.is_symlink()) == (0, out, True)
+    assert place.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = place.read_bytes()
+    monkeypatch.setattr("edgedeploy.files.os.fsync", full)
+    code, out, err = run(capsys, "bench", KWS, *ON, "--runs", 1, "--json", "-o", link)
+    assert (code, err) == (2, "edgedeploy: error: No space left on device\n")
+    assert json.loads(out)["schema"] == "edgedeploy.bench/1"  # what was measured is not lost
+    assert (place.read_bytes(), [*place.parent.iterdir()]) == (before, [place])
+    assert run(capsys, "bench", KWS, *ON, "--runs", 1, "-q", "-o", "/dev/null")[0] == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_model_without_outputs_is_not_verified(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = Model()
+    g = model.subgraph()
+    g.apply("NEG", [g.input((3,))], (3,))
+    (tmp_path / "m.tflite").write_bytes(model.build())
+    code, out, err = run(capsys, "verify", tmp_path / "m.tflite", *ON)
+    assert (code, out, "nothing to compare" in err) == (2, "", True)
+
+
+@pytest.mark.parametrize(
+    "name", [b"\xff\xfe.tflite", b"-o.tflite", b"a 'b' \"$(c)\" ;\n.tflite", "\u00fc\U0001f600".encode()]
+)
+def test_a_file_may_have_any_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: bytes
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / os.fsdecode(name)
+    path.write_bytes(KWS.read_bytes())
+    code, out, err = run(capsys, "bench", path, *ON, "--runs", 1, "--json")
+    assert (code, err, json.loads(out)["model"]["name"]) == (0, "", path.name)
+
+
+def test_a_bundle_that_was_changed_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    graph = api.read_model(KWS)
+    write_bundle(api.partition(graph, "local", npu="none"), graph.source, tmp_path / "b", overwrite=False)
+    for part in ("plan.json", "model.tflite"):
+        content = (tmp_path / "b" / part).read_bytes()
+        for changed in (content + b"\n", None):
+            (tmp_path / "b" / part).unlink()
+            if changed:
+                (tmp_path / "b" / part).write_bytes(changed)
+            code, out, err = run(capsys, "bench", tmp_path / "b", *ON, "--runs", 1)
+            assert (code, out, part in err or changed is None) == (2, "", True)
+        (tmp_path / "b" / part).write_bytes(content)
 
 
 def test_a_bundle_runs_with_its_own_prediction(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

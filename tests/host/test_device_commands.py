@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -168,6 +170,9 @@ def test_a_changed_host_key_is_one_line_with_what_to_do(user: Account, server: S
         (("add", "x", "127.0.0.1:1", "--board", "nonesuch"), 2, "nonesuch"),
         (("setup", "nobody"), 2, "no device 'nobody'"),
         (("remove", "nobody"), 2, "no device 'nobody'"),
+        (("add", "x", "a..b"), 4, "no host 'a..b' is known"),
+        (("add", "x", "h" * 64), 4, "is known: it is no name"),
+        (("show", "-x"), 2, "No such option"),
         (("setup", "local", "--wheels", "/dev/nowhere"), 2, "does not exist"),
     ],
 )
@@ -175,6 +180,73 @@ def test_what_is_wrong_is_one_line(arguments: tuple[str, ...], code: int, words:
     answer = user.types("device", *arguments)
     assert (answer.code, answer.out, answer.err.count("\n")) == (code, "", 1)
     assert words in answer.err
+
+
+@pytest.mark.parametrize("folder", ["", "here", "~other/here", "~other", "a\nb", "/a\nb"])
+def test_a_folder_on_the_device_is_told_from_its_root(user: Account, server: Sshd, folder: str) -> None:
+    answer = user.types("device", "add", "pi", server.target, "--accept-new", "--remote-dir", folder)
+    assert (answer.code, answer.out, "begins with / or ~/" in answer.err) == (2, "", True)
+    assert user.types("device", "show", "pi").code == 2
+
+
+def test_the_folder_may_have_any_name(user: Account, server: Sshd, wheels: str, tmp_path: Path) -> None:
+    folder = tmp_path / 'it\'s $(touch here); a "folder"'
+    folder.mkdir()
+    add(user, server, "--remote-dir", str(folder))
+    done = user.types("device", "setup", "pi", "--wheels", wheels, "--json")
+    assert (done.code, done.json["setup"]["folder"]) == (0, f"{folder}/edgedeploy"), done.err
+    checks = {check["name"]: check for check in user.types("doctor", "pi", "--json").json["checks"]["pi"]}
+    assert checks["setup"]["ok"]
+    command = imports("numpy", done.json["setup"]["command"])
+    assert subprocess.run(["sh", "-c", command], check=True).returncode == 0
+    assert user.types("device", "clean", "pi").code == 0
+    assert list(folder.iterdir()) == []
+    assert not list(tmp_path.rglob("here"))
+
+
+def test_what_another_user_put_in_its_place_is_not_run(user: Account, server: Sshd, wheels: str) -> None:
+    if os.getuid():
+        pytest.skip("only root can give files away")
+    add(user, server)
+    done = user.types("device", "setup", "pi", "--wheels", wheels, "--json")
+    setup = done.json["setup"]
+    command = imports("numpy; print(numpy.stand_in)", setup["command"])
+    assert subprocess.run(["sh", "-c", command], capture_output=True, check=False).stdout == b"True\n"
+    os.chown(f"{setup['folder']}/{setup['trees'][1]}", 12345, 12345)
+    answer = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stdout, "device setup pi" in answer.stderr) == (1, "", True)
+    os.chown(setup["folder"], 12345, 12345)
+    refused = user.types("device", "setup", "pi", "--wheels", wheels, "--remote-dir", "~/.local/share")
+    assert (refused.code, "another user" in refused.err) == (4, True)
+
+
+def test_files_of_the_user_on_the_device_are_not_imported(user: Account, server: Sshd, wheels: str) -> None:
+    """Before 3.11 Python cannot be told to leave out the folder that it is started in: so it is none of the user's."""
+    add(user, server)
+    setup = user.types("device", "setup", "pi", "--wheels", wheels, "--json").json["setup"]
+    (server.home / "numpy.py").write_text("raise SystemExit(3)")
+    command = imports("numpy; print(numpy.stand_in)", setup["command"]).replace("PYTHONSAFEPATH=1", "")
+    found = subprocess.run(["sh", "-c", command], capture_output=True, check=False, cwd=server.home)
+    assert found.stdout == b"True\n"
+
+
+def test_somebody_without_a_name_or_a_home(user: Account, server: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(number: int) -> None:
+        raise KeyError(number)
+
+    host = server.target.partition("@")[2]
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    added = user.types("device", "add", "pi", host, "--accept-new")
+    assert (added.code, f"{os.getuid()}@[127.0.0.1]" in added.err) == (4, True)  # no such name there
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name)
+    for arguments in (("device", "list"), ("device", "add", "pi", "h"), ("doctor",)):
+        answer = user.types(*arguments)
+        assert (answer.code, answer.err) == (2, "edgedeploy: error: this user has no home folder: set HOME\n")
+    model = Path(__file__).parents[2] / "examples" / "dscnn_kws.int8.tflite"
+    assert user.types("bench", str(model), "--on", "local", "--runs", "1").code == 0
 
 
 def test_wheels_that_are_not_there_are_named(user: Account, server: Sshd, own_wheels: str) -> None:
@@ -273,6 +345,23 @@ def test_folders_without_exec_are_passed_over(user: Account, key: Path, tmp_path
     assert "programs cannot be run from it (mounted noexec)" in refused.err
     assert (done.code, done.json["setup"]["folder"]) == (0, f"{other}/edgedeploy")
     assert list(other.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paramiko forgets its socket
+def test_an_ssh_agent_that_hangs_up_is_told(user: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
+
+    def hang_up() -> None:
+        connection, _ = listener.accept()
+        connection.recv(1)
+        connection.close()
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "agent"))
+        listener.listen()
+        threading.Thread(target=hang_up, daemon=True).start()
+        answer = user.types("doctor")
+    assert (answer.code, "the ssh agent does not answer: " in answer.out) == (0, True)
 
 
 def test_a_doctor_finds_what_is_missing(user: Account, server: Sshd, wheels: str, key: Path, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from typing import IO
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgedeploy.devices.boards import board_of
 from edgedeploy.devices.probe import Facts, Python, Unusable, parse, probe
@@ -40,6 +42,7 @@ python=3.11.2 64 - - glibc-2.36 /usr/bin/python3
 folder=ok 1000 /usr/share/edgedeploy
 folder=noexec 2000 /var/tmp/edgedeploy-0
 """
+NO_TREES = b'{"folder": "/f", "python": "p", "runtime": "r", "trees": [], "command": "c"}'
 
 
 def told(*changes: tuple[str, str]) -> Facts:
@@ -101,6 +104,23 @@ def test_what_is_missing_is_said(old: str, new: str, words: str) -> None:
     assert words in " ".join(facts.missing)
 
 
+@given(st.data())
+def test_a_device_may_answer_anything(data: st.DataObject) -> None:
+    """Its lines, each cut somewhere, or with a number that is none."""
+    lines = BOARD.splitlines()
+    for index in data.draw(st.lists(st.integers(0, len(lines) - 1), max_size=4)):
+        line = lines[index]
+        cut = data.draw(st.integers(0, len(line)))
+        lines[index] = line[:cut] + data.draw(st.sampled_from(["", " ", "-", "x", "9" * 5000, "\u0663", "=", "\t/"]))
+    facts = parse("\n".join(lines))
+    assert isinstance(facts.problem, str)
+    assert all(folder.path.startswith("/") for folder in facts.folders)
+
+
+def test_a_file_system_that_does_not_tell_its_space_is_usable() -> None:
+    assert [folder.free_bytes for folder in told(("folder=ok 1000", "folder=ok -")).folders] == [None, 2048000]
+
+
 def test_a_python_of_32_bits_beside_another_one_does_no_harm() -> None:
     facts = told(("python=3.11.2 64", "python=3.12.1 32 - - - /usr/lib/python\npython=3.11.2 64"))
     assert (facts.problem, facts.missing) == ("", ())
@@ -139,6 +159,13 @@ def test_folders_are_tried(plain_path: None, tmp_path: Path) -> None:
     assert states == {"new/deeper": "ok", "a b": "ok", "file": "ok"}
     assert probe(LocalLink(), "/nowhere").folders[0].state == "absent"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a b", "file"]
+
+
+def test_variables_of_the_device_need_not_be_paths(plain_path: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    del plain_path
+    monkeypatch.setenv("XDG_DATA_HOME", "data")
+    monkeypatch.setenv("TMPDIR", "here")
+    assert all(folder.path.startswith("/") for folder in probe(LocalLink()).folders)
 
 
 def test_a_shell_that_is_none_is_told() -> None:
@@ -209,7 +236,12 @@ def test_many_programs_can_name_devices_at_once(tmp_path: Path) -> None:
     assert len(registry.devices()) == 20
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"schema": "edgedeploy.devices/2", "devices": {}}', b"\xff"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b'{"schema": "edgedeploy.devices/2", "devices": {}}', b"\xff",
+     b'{"schema": "edgedeploy.devices/1", "devices": {"a": {"target": "h", "setup": ' + NO_TREES + b"}}}",
+     b"[" * 100_000, b'{"schema": "\xff'],
+)  # fmt: skip
 def test_a_broken_registry_is_told_and_kept(content: bytes, tmp_path: Path) -> None:
     registry = Registry(tmp_path)
     registry.path.write_bytes(content)

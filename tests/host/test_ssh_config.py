@@ -115,10 +115,24 @@ def test_no_configuration_is_fine(home: Path) -> None:
 
 
 def test_a_configuration_that_is_broken_is_told(home: Path) -> None:
-    for text in ("Match\n  Port 1\n", "Port x\n", 'UserKnownHostsFile "x\n'):
+    for text in ("Match\n  Port 1\n", "Port x\n", "Port 0\n", "Port 70000\n", 'UserKnownHostsFile "x\n'):
         (home / ".ssh" / "config").write_text(text)
         with pytest.raises(LinkError, match="h: cannot follow the ssh configuration"):
             hops("h", home)
+    (home / ".ssh" / "config").write_text('Include "x\n')
+    with pytest.raises(LinkError, match='config: Include "x: No closing quotation'):
+        hops("h", home)
+
+
+def test_a_configuration_of_another_system_or_user_is_read(home: Path) -> None:
+    (home / ".ssh" / "config").write_bytes(
+        b"Host pi\r\n  HostName 10.0.0.9\r\n  Port 2022\r\n  User me\r\n  IdentityFile ~no-such-user/key\r\n"
+        b"  UserKnownHostsFile ~no-such-user/known\r\n  ConnectTimeout 99999999999999999999999\r\n"
+        b"Include ~no-such-user/*\r\n"
+    )
+    (hop,) = hops("pi", home)
+    assert (hop.host, hop.port, hop.user, hop.timeout_s) == ("10.0.0.9", 2022, "me", 3600)
+    assert not hop.identities[0].exists()
 
 
 @pytest.mark.parametrize(

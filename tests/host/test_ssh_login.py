@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 import subprocess
 import time
@@ -76,6 +77,20 @@ def test_a_wrong_key_is_told(user: Account, server: Sshd) -> None:
     user.key.unlink()
     make_key(user.key, "-N", "secret")
     with pytest.raises(AuthenticationFailed, match=f"is encrypted: ssh-add {user.key}"), user.link(server.target):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["sk-ssh-ed25519@openssh.com", "ssh-unheard-of"])
+def test_a_key_of_a_kind_that_is_not_had_is_told(user: Account, server: Sshd, kind: str) -> None:
+    """As that of a security key, of which the file is no more than a handle."""
+    user.knows(server.known_hosts_line)
+    start, content, end = user.key.read_text().partition("\n")[0], user.key.read_text(), "-----END"
+    blob = base64.b64decode("".join(content.splitlines()[1:-1]))
+    name = kind.encode()
+    changed = blob.replace(b"\0\0\0\x0bssh-ed25519", len(name).to_bytes(4, "big") + name, 1)
+    user.key.write_text(f"{start}\n{base64.b64encode(changed).decode()}\n{end} OPENSSH PRIVATE KEY-----\n")
+    words = f"no key was found; {user.key} cannot be read"
+    with pytest.raises(AuthenticationFailed, match=words), user.link(server.target):
         pass
 
 

@@ -38,6 +38,10 @@ def test_a_load_from_before_the_measurement_does_not_count() -> None:
         ((seen(), seen(0.1), seen(0.5)), "busy", "0.30 of the 2 CPUs"),
         ((seen(), seen(0.0, "cooling by cpu-cooling")), "throttled", "cooling by cpu-cooling"),
         ((seen(0.0, "the firmware"), seen()), "throttled", "the firmware"),
+        ((seen(), seen(max_khz=1_200_000), seen()), "throttled", "CPUs 4,5 went from 2.40 to 1.20 GHz"),
+        ((seen(), seen(cpus=[4])), "valid", ""),
+        ((seen(), {**seen(), "clusters": []}), "throttled", "CPUs 4,5 were turned off"),
+        ((seen(), seen(cpus=[0])), "throttled", "CPUs 4,5 were turned off"),
         ((seen(), seen(max_khz=1_200_000)), "throttled", "CPUs 4,5 went from 2.40 to 1.20 GHz"),
         (
             (seen(governor="performance"), seen(governor="performance", now_khz=1_500_000)),

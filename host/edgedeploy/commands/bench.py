@@ -12,19 +12,23 @@ if TYPE_CHECKING:
     from edgedeploy.measure.bench import Bench
 
 NOT_VALID = 5
+MOST_RUNS = 10**9
 
 
 def command(
     model: o.Runnable,
     devices: o.Devices,
     runs: Annotated[
-        int | None, typer.Option("--runs", min=1, metavar="N", help="Warm runs. [default: until the median is known]")
+        int | None,
+        typer.Option(
+            "--runs", min=1, max=MOST_RUNS, metavar="N", help="Warm runs. [default: until the median is known]"
+        ),
     ] = None,
     min_time: Annotated[
-        float | None, typer.Option("--min-time", min=0.001, metavar="S", help="Seconds of warm runs.")
+        float | None, typer.Option("--min-time", min=0.001, max=o.MOST_S, metavar="S", help="Seconds of warm runs.")
     ] = None,
     warmup: Annotated[
-        int, typer.Option("--warmup", min=0, metavar="N", help="Runs after the first that do not count.")
+        int, typer.Option("--warmup", min=0, max=MOST_RUNS, metavar="N", help="Runs after the first that do not count.")
     ] = 3,
     signature: o.SignatureToRun = None,
     input_shape: o.InputShapes = None,
@@ -38,7 +42,13 @@ def command(
     ] = None,
     cooldown: Annotated[
         float | None,
-        typer.Option("--cooldown", metavar="C", help="Wait, 5 minutes at most, until it is no hotter than C degrees."),
+        typer.Option(
+            "--cooldown",
+            min=-100,
+            max=1000,
+            metavar="C",
+            help="Wait, 5 minutes at most, until it is no hotter than C degrees.",
+        ),
     ] = None,
     inputs: Annotated[
         Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs by name. [default: random]")
@@ -65,6 +75,7 @@ def command(
     import dataclasses
 
     from edgedeploy import output
+    from edgedeploy.files import check_place, write_whole
     from edgedeploy.measure.bench import Extent, bench, bench_json
     from edgedeploy.measure.prediction import prediction
     from edgedeploy.measure.session import Session, Settings
@@ -77,8 +88,8 @@ def command(
 
     if runs is not None and min_time is not None:
         raise typer.BadParameter("--runs and --min-time exclude each other")
-    if file is not None and not file.parent.is_dir():
-        raise typer.BadParameter(f"-o {file}: there is no folder {file.parent}")
+    if file is not None:
+        check_place("-o", file)
     names = o.device_list(devices)
     what = subject(model, signature, o.parse_shapes(input_shape or ()))
     if inputs is not None:
@@ -106,8 +117,6 @@ def command(
     entries = [error_json(n, r) if isinstance(r, Exception) else bench_json(r) for n, r in results.items()]
     encoded = output.json_bytes(entries[0] if len(entries) == 1 else entries)
     done = [result for result in results.values() if not isinstance(result, Exception)]
-    if file is not None:
-        file.write_bytes(encoded)
     if as_json:
         output.emit(encoded)
     elif done:
@@ -115,6 +124,8 @@ def command(
         pieces = [bench_table(results, style)] if len(results) > 1 else []
         pieces += [bench_report(each, style) for each in done] if len(results) == 1 or verbose else []
         output.emit("\n".join(pieces))
+    if file is not None:
+        write_whole(file, encoded)
     codes = [failed(result) for result in results.values() if isinstance(result, Exception)]
     for each in done if require_valid else ():
         if each.verdict != "valid":

@@ -19,14 +19,14 @@ def command(
     model: o.Runnable,
     devices: o.Devices,
     max_lsb: Annotated[
-        int, typer.Option("--max-lsb", min=0, metavar="N", help="What a quantised output may be off by.")
+        int, typer.Option("--max-lsb", min=0, max=65_535, metavar="N", help="What a quantised output may be off by.")
     ] = 1,
-    rtol: Annotated[float, typer.Option("--rtol", min=0, metavar="X", help="Of floats, relative.")] = 1e-3,
-    atol: Annotated[float, typer.Option("--atol", min=0, metavar="X", help="Of floats, absolute.")] = 1e-4,
+    rtol: Annotated[float, typer.Option("--rtol", min=0, max=1e9, metavar="X", help="Of floats, relative.")] = 1e-3,
+    atol: Annotated[float, typer.Option("--atol", min=0, max=1e30, metavar="X", help="Of floats, absolute.")] = 1e-4,
     inputs: Annotated[
         Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs by name. [default: random]")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of random inputs.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, metavar="N", help="Of random inputs.")] = 1,
     signature: o.SignatureToRun = None,
     input_shape: o.InputShapes = None,
     threads: o.Threads = None,

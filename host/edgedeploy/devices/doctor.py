@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from edgedeploy import user
 from edgedeploy.devices.details import details
 from edgedeploy.devices.probe import Facts, probe
 from edgedeploy.devices.reach import linked
@@ -20,6 +21,7 @@ from edgedeploy.devices.runtimes import choose
 from edgedeploy.devices.wheels import pip_command
 from edgedeploy.link import Link, LinkError
 from edgedeploy.text import plural, size
+from edgedeploy_agent.probe import installed_runtime
 from edgedeploy_profiles import load_backend, load_board
 from edgedeploy_profiles.schema import Backend, Board
 
@@ -36,7 +38,9 @@ class Check(NamedTuple):
 def host(registry: Registry) -> Iterator[Check]:
     """What this machine needs to use devices."""
     yield Check("edgedeploy", True, f"{metadata.version('edgedeploy')} on Python {platform.python_version()}")
-    yield Check("runtime", True, f"ai-edge-litert {metadata.version('ai-edge-litert')}, for 'local'")
+    runtime, problem = installed_runtime()
+    named = runtime and f"{runtime['name']} {runtime['version']}, for 'local'"
+    yield Check("runtime", runtime is not None, named or problem)
     try:
         yield Check("pip", True, f"{' '.join(pip_command())}, gets wheels for devices")
     except LinkError as error:
@@ -52,10 +56,13 @@ def _keys() -> Check:
     """Is there a key to log in with?"""
     import paramiko
 
-    agent = paramiko.Agent()
-    count = len(agent.get_keys())
-    agent.close()
-    files = [path for kind in ("ed25519", "ecdsa", "rsa") if (path := Path.home() / ".ssh" / f"id_{kind}").exists()]
+    try:
+        agent = paramiko.Agent()
+        count = len(agent.get_keys())
+        agent.close()
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        return Check("keys", None, f"the ssh agent does not answer: {error or type(error).__name__}")
+    files = [path for kind in ("ed25519", "ecdsa", "rsa") if (path := user.home() / ".ssh" / f"id_{kind}").exists()]
     loose = [path for path in files if os.stat(path).st_mode & (stat.S_IRWXG | stat.S_IRWXO)]
     if loose:
         return Check("keys", None, f"{loose[0]} can be read by others", f"chmod 600 {loose[0]}")
@@ -110,7 +117,7 @@ def _store(link: Link, registered: Device, facts: Facts) -> Iterator[Check]:
     if setup is None:
         yield Check("setup", None, "nothing is on it yet", f"edgedeploy device setup {link.name}")
         return
-    there = link.run(" ".join(["for tree in", *setup.trees, f'; do [ -d {setup.folder}/"$tree" ] || exit 1; done']))
+    there = link.run(" && ".join(f"[ -d {shlex.quote(f'{setup.folder}/{tree}')} ]" for tree in setup.trees))
     free = next((folder.free_bytes for folder in facts.folders if folder.path == setup.folder), None)
     if there.code:
         yield Check("setup", False, f"{setup.folder} is not complete", f"edgedeploy device setup {link.name}")

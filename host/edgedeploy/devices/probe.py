@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable
 from importlib import resources
 from typing import Literal
 
@@ -30,6 +30,12 @@ WHY: dict[State, str] = {
 
 class Unusable(LinkError):
     """The device cannot run the agent."""
+
+
+class BadFolder(LinkError):
+    """What ``--remote-dir`` names is no folder's path."""
+
+    exit_code = 2
 
 
 class Python(msgspec.Struct, frozen=True):
@@ -120,8 +126,10 @@ def probe(link: Link, remote_dir: str | None = None) -> Facts:
 
 
 def _candidates(remote_dir: str | None) -> str:
-    """Folders to try, as words for the device's shell; all are this program's own."""
+    """Folders to try, as words for the device's shell; all are this program's own. Raises BadFolder."""
     if remote_dir is not None:
+        if not re.fullmatch("~|~?/.*", remote_dir) or not remote_dir.isprintable():
+            raise BadFolder(f"--remote-dir {remote_dir!r}: a path on the device begins with / or ~/")
         place = remote_dir.rstrip("/")
         place = place if place.endswith(f"/{STORE}") else f"{place}/{STORE}"
         return f'"$HOME"/{shlex.quote(place[2:])}' if place.startswith("~/") else shlex.quote(place)
@@ -131,44 +139,58 @@ def _candidates(remote_dir: str | None) -> str:
 
 
 def parse(text: str) -> Facts:
-    """The lines that the script prints."""
+    """The lines that the script prints; what is none of them counts for nothing."""
     values: dict[str, list[str]] = {}
     for line in text.splitlines():
         key, _, value = line.partition("=")
         values.setdefault(key, []).append(value.strip())
     first = {key: found[0] for key, found in values.items()}
-    lines = [line.split(" ", 5) for line in values.get("python", ())]
-    started = [words for words in lines if len(words) == 6 and re.fullmatch(r"\d+\.\d+\.\d+", words[0])]
-    libcs = [first.get("libc", ""), *(words[4].replace("-", " ") for words in started)]
+    started = [match for line in values.get("python", ()) if (match := _PYTHON.fullmatch(line))]
+    libcs = [first.get("libc", ""), *(match["libc"].replace("-", " ") for match in started)]
     libc, _, version = next(filter(str.strip, libcs), "").partition(" ")
-    memory, bits = first.get("memory_kib", ""), first.get("bits", "")
+    folders = (match for line in values.get("folder", ()) if (match := _FOLDER.fullmatch(line)))
     machine = first.get("machine", "")
     return Facts(
         system=first.get("system", ""),
         machine=MACHINES.get(machine, machine),
         kernel=first.get("kernel", ""),
         libc=libc.lower(),
-        libc_version=tuple(map(int, re.findall(r"\d+", version)))[:2],
-        bits=int(bits) if bits.isdecimal() else None,
+        libc_version=tuple(map(int, re.findall(r"[0-9]{1,9}", version)[:2])),
+        bits=_number(first.get("bits", "")),
         model=first.get("model", ""),
         compatible=tuple(first.get("compatible", "").split()),
-        memory_bytes=int(memory) * 1024 if memory.isdecimal() else None,
+        memory_bytes=_kib(first.get("memory_kib", "")),
         is_root=first.get("user") == "0",
         pythons=_pythons(started),
-        folders=tuple(map(_folder, values.get("folder", ()))),
+        folders=tuple(Folder(m["path"], _state(m["state"]), _kib(m["free"])) for m in folders),
     )
 
 
-def _pythons(answers: Sequence[Sequence[str]]) -> tuple[Python, ...]:
+_PYTHON = re.compile(
+    r"(?P<version>[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}) (?P<bits>[0-9]{1,4}) (?P<abiflags>\S+) "
+    r"(?P<lacks>\S+) (?P<libc>\S+) (?P<path>/.+)"
+)
+_FOLDER = re.compile(r"(?P<state>\S+) (?P<free>\S+) (?P<path>/.+)")
+
+
+def _pythons(answers: Iterable[re.Match[str]]) -> tuple[Python, ...]:
     found: dict[str, Python] = {}
-    for version, bits, abiflags, lacks, _, path in answers:
-        major, minor, patch = map(int, version.split("."))
-        without = () if lacks == "-" else tuple(lacks.split(","))
-        found.setdefault(path, Python(path, (major, minor, patch), int(bits), abiflags.strip("-"), without))
+    for each in answers:
+        major, minor, patch = map(int, each["version"].split("."))
+        without = () if each["lacks"] == "-" else tuple(each["lacks"].split(","))
+        python = Python(each["path"], (major, minor, patch), int(each["bits"]), each["abiflags"].strip("-"), without)
+        found.setdefault(python.path, python)
     return tuple(found.values())
 
 
-def _folder(line: str) -> Folder:
-    state, free, path = line.split(" ", 2)
-    kib = int(free)
-    return Folder(path, state if state in WHY else "readonly", kib * 1024 if kib >= 0 else None)
+def _state(word: str) -> State:
+    return word if word in WHY else "readonly"
+
+
+def _kib(text: str) -> int | None:
+    number = _number(text)
+    return None if number is None else number * 1024
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch("[0-9]{1,15}", text) else None

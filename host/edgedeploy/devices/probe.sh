@@ -44,6 +44,7 @@ print("%d.%d.%d %d %s %s %s %s" % (sys.version_info[:3] + (8 * struct.calcsize("
 done
 
 for folder in "$@"; do
+    case $folder in /*) ;; *) continue ;; esac # a variable of the device's that holds no path
     above=$folder
     while [ ! -d "$above" ]; do
         above=${above%/*}

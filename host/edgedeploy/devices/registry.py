@@ -7,14 +7,15 @@ import contextlib
 import fcntl
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+from edgedeploy import user
+from edgedeploy.files import write_whole
 from edgedeploy.link import LinkError
 
 LOCAL = "local"
@@ -40,7 +41,7 @@ class Setup(msgspec.Struct, frozen=True, omit_defaults=True):
     python: str
     runtime: str
     """``name==version``."""
-    trees: tuple[str, ...]
+    trees: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     """SHA-256 names in the store; the agent's is the first."""
     command: str
 
@@ -82,7 +83,7 @@ class Registry:
             return {}
         except OSError as error:
             raise BadRegistry(f"cannot read {self.path}: {error.strerror}") from error
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise BadRegistry(f"{self.path} is no list of devices: {error}") from error
         return dict(sorted(found.items()))
 
@@ -116,7 +117,8 @@ class Registry:
                 devices = dict(self.devices())
                 yield devices
                 file = _File("edgedeploy.devices/1", dict(sorted(devices.items())))
-                _replace(self.path, msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
+                content = msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n"
+                write_whole(self.path, content, mode=0o600)
         except OSError as error:
             raise BadRegistry(f"cannot write {self.path}: {error.strerror}") from error
 
@@ -131,17 +133,5 @@ def check_name(name: str) -> None:
 
 def user_registry() -> Registry:
     """That of the user, in ``$XDG_CONFIG_HOME/edgedeploy`` (by default ``~/.config``)."""
-    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    config = os.environ.get("XDG_CONFIG_HOME") or user.home() / ".config"
     return Registry(Path(config, "edgedeploy"))
-
-
-def _replace(path: Path, content: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise

@@ -105,12 +105,16 @@ def _has_room(folder: Folder, need: int) -> bool:
 
 
 def _command(name: str, store: Store, python: Python, trees: Sequence[Tree]) -> str:
-    """What starts the agent, for the device's shell; says what to do where the store is gone."""
+    """What starts the agent, for the device's shell; says what to do where the store is gone.
+
+    What lies in its place must be this user's own: in folders for temporary files it is cleared away, and then any user
+    can make one of that name. Before 3.11 Python also imports from the folder that it is started in.
+    """
     options = ["-m", "edgedeploy_agent.server", "--folder", store.files]
     gone = shlex.quote(f"what was put on it is gone: edgedeploy device setup {name}")
     folders = shlex.join(map(store.path, trees))
-    there = f'for tree in {folders}; do [ -d "$tree" ] || {{ echo {gone} >&2; exit 1; }}; done'
-    return f"{there}; {_environment(store, trees)} exec {shlex.join([python.path, *options])}"
+    there = f'for tree in {folders}; do [ -d "$tree" ] && [ -O "$tree" ] || {{ echo {gone} >&2; exit 1; }}; done'
+    return f"{there}; cd /; {_environment(store, trees)} exec {shlex.join([python.path, *options])}"
 
 
 def _environment(store: Store, trees: Sequence[Tree]) -> str:
@@ -122,7 +126,7 @@ def _check_imports(link: Pipe, store: Store, python: Python, trees: Sequence[Tre
     """Import what the agent will: says now what a library lacks there. It also compiles the modules, once."""
     modules = f"import numpy, grpc, google.protobuf, {runtime.module}, edgedeploy_agent, edgedeploy_protos"
     done = link.run(
-        f"{_environment(store, trees)} exec {shlex.join([python.path, '-c', modules])}", timeout_s=_IMPORT_S
+        f"cd /; {_environment(store, trees)} exec {shlex.join([python.path, '-c', modules])}", timeout_s=_IMPORT_S
     )
     if done.code:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]

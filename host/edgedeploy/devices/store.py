@@ -20,6 +20,7 @@ _BLOCK_BYTES = 4096
 # What a program that is gone has left behind goes; what one that runs is writing stays.
 _LOOK = """umask 077
 mkdir -p {folder}/files && cd {folder} || exit 1
+[ -O . ] || {{ echo "it belongs to another user" >&2; exit 1; }}
 for part in *.part-* files/*.part-*; do [ -e "$part" ] && [ ! -d "/proc/${{part##*-}}" ] && rm -rf "$part"; done
 for name in {names}; do [ -d "$name" ] && echo "$name"; done
 df -Pk . 2>/dev/null | {{ read -r _; read -r _ _ _ free _; echo "free $free"; }}"""

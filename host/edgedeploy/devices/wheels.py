@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgedeploy import user
 from edgedeploy.link import LinkError
 
 _DOWNLOAD_S = 900
@@ -59,7 +60,7 @@ def wheel_trees(
     there = sorted(offline.glob("*.whl")) if offline else ()
     states = [f"{path.stat().st_size} {path.stat().st_mtime_ns} {path.name}" for path in there]
     made_from = "\n".join([*requirements, *options, *states, Path(__file__).read_text()]).encode()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "edgedeploy", "wheels")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or user.home() / ".cache", "edgedeploy", "wheels")
     folder = cache / hashlib.sha256(made_from).hexdigest()[:16]
     if not folder.is_dir():
         with _new_folder(folder) as made, tempfile.TemporaryDirectory() as scratch:

@@ -49,7 +49,7 @@ def add(file: Path, name: str, key_type: str, key: bytes, *, hashed: bool) -> No
 
 def _entries(file: Path, name: str) -> Iterator[Known]:
     try:
-        lines = file.read_text(errors="replace").splitlines()
+        lines = file.read_text(errors="replace").split("\n")
     except OSError:
         return
     for number, line in enumerate(lines, 1):

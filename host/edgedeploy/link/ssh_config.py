@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import getpass
 import glob
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgedeploy import user
 from edgedeploy.link import LinkError
 
 _SYSTEM = Path("/etc/ssh")
 _DEEPEST_INCLUDE = 16  # as in OpenSSH
 _MOST_HOPS = 8
-_CONNECT_S = 10.0
+_CONNECT_S, _LONGEST_S = 10.0, 3600.0
 _HOST = re.compile(r"[A-Za-z0-9_.:%-]+")
 _USER = re.compile(r"[^\s'\"`$;&|<>(){}\\@:]+")
 
@@ -119,17 +120,19 @@ def route(target: Target, own_known_hosts: Path) -> tuple[Hop, ...]:
 
 def _hop(target: Target, settings: Mapping[str, Any], own: Path, is_jump: bool) -> Hop:
     host, port = settings["hostname"], int(settings.get("port", 22))
+    if not 0 < port < 65536:
+        raise ValueError(f"{port} is no port")
     users = _files(settings.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2"))
     system = _files(settings.get("globalknownhostsfile", f"{_SYSTEM}/ssh_known_hosts {_SYSTEM}/ssh_known_hosts2"))
-    named = tuple(Path(each).expanduser() for each in settings.get("identityfile", ()) if each.lower() != "none")
-    standard = tuple(Path.home() / ".ssh" / f"id_{kind}" for kind in ("ed25519", "ecdsa", "rsa"))
+    named = tuple(_path(each) for each in settings.get("identityfile", ()) if each.lower() != "none")
+    standard = tuple(user.home() / ".ssh" / f"id_{kind}" for kind in ("ed25519", "ecdsa", "rsa"))
     proxy = settings.get("proxycommand") or ""
     agent = settings.get("identityagent", "")
     return Hop(
         alias=target.host,
         host=host,
         port=port,
-        user=settings.get("user") or getpass.getuser(),
+        user=settings.get("user") or user.name(),
         known_as=settings.get("hostkeyalias", "").lower() or bracketed(host, port),
         known_hosts=(*(path for path in users if path != Path("/dev/null")), own, *system),
         hash_names=settings.get("hashknownhosts", "no").lower() == "yes",
@@ -143,11 +146,16 @@ def _hop(target: Target, settings: Mapping[str, Any], own: Path, is_jump: bool) 
 
 
 def _seconds(text: str | None) -> float:
-    return float(text) if text and text.isdecimal() and int(text) else _CONNECT_S
+    return min(float(text), _LONGEST_S) if text and text.isdecimal() and int(text) else _CONNECT_S
+
+
+def _path(text: str) -> Path:
+    """With the user's folder for ``~``; that of a user who is not there stays as it is."""
+    return Path(os.path.expanduser(text))
 
 
 def _files(text: str) -> tuple[Path, ...]:
-    return tuple(Path(each).expanduser() for each in shlex.split(text) if each.lower() != "none")
+    return tuple(_path(each) for each in shlex.split(text) if each.lower() != "none")
 
 
 def _settings(text: str, target: Target) -> dict[str, Any]:
@@ -157,6 +165,7 @@ def _settings(text: str, target: Target) -> dict[str, Any]:
     said = f"Host {target.host}\n"
     said += f"User {target.user}\n" if target.user else ""
     said += f"Port {target.port}\n" if target.port else ""
+    os.environ.setdefault("LOGNAME", user.name())  # paramiko fails where nobody tells it
     try:
         return dict(paramiko.SSHConfig.from_text(said + text).lookup(target.host))
     except (paramiko.ConfigParseError, paramiko.CouldNotCanonicalize, ValueError, KeyError) as error:
@@ -165,7 +174,7 @@ def _settings(text: str, target: Target) -> dict[str, Any]:
 
 def _configuration() -> str:
     """The user's file and the system's, as one text."""
-    parts = [_expanded(path, path.parent, 0) for path in (Path.home() / ".ssh" / "config", _SYSTEM / "ssh_config")]
+    parts = [_expanded(path, path.parent, 0) for path in (user.home() / ".ssh" / "config", _SYSTEM / "ssh_config")]
     return "\n".join(f"Host *\n{chr(10).join(lines)}" for lines in map(list, parts))
 
 
@@ -186,7 +195,11 @@ def _expanded(path: Path, folder: Path, depth: int) -> Iterator[str]:
         if keyword != "include" or len(words) < 2:
             yield line
             continue
-        for pattern in shlex.split(words[1]) if depth < _DEEPEST_INCLUDE else ():
-            for name in sorted(glob.glob(str(folder / Path(pattern).expanduser()))):
+        try:
+            patterns = shlex.split(words[1]) if depth < _DEEPEST_INCLUDE else []
+        except ValueError as error:
+            raise LinkError(f"{path}: {line.strip()}: {error}") from None
+        for pattern in patterns:
+            for name in sorted(glob.glob(str(folder / _path(pattern)))):
                 yield from _expanded(Path(name), folder, depth + 1)
         yield block  # what follows belongs to it again

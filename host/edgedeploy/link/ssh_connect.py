@@ -102,8 +102,9 @@ class Chain:
             return ours
         try:
             connection = socket.create_connection((hop.host, hop.port), hop.timeout_s)
-        except socket.gaierror as error:
-            raise Unreachable(f"no host {hop.host!r} is known: {error.strerror}") from error
+        except (socket.gaierror, UnicodeError) as error:  # the latter where a part is empty or too long
+            why = error.strerror if isinstance(error, OSError) else "it is no name"
+            raise Unreachable(f"no host {hop.host!r} is known: {why}") from error
         except TimeoutError as error:
             raise Unreachable(f"no answer from {hop.address} within {hop.timeout_s:g} s") from error
         except OSError as error:
@@ -242,7 +243,7 @@ def _keys(hop: Hop, skipped: list[str]) -> Iterator[Iterator[tuple[str, Any]]]:
                 yield str(path), paramiko.PKey.from_path(path)
             except (TypeError, paramiko.PasswordRequiredException):
                 skipped.append(f"{path} is encrypted: ssh-add {path}")
-            except (ValueError, OSError, paramiko.SSHException, paramiko.UnknownKeyType) as error:
+            except Exception as error:  # for a file that is none, or of a kind it has not, it raises nearly anything
                 skipped.append(f"{path} cannot be read: {_words(error)}")
 
     try:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 import signal
 import threading
@@ -21,6 +22,8 @@ _STALL_S = 30.0
 _SETTLE_S = 0.2
 _CHUNK = 1 << 15  # the most that one SSH packet carries
 _TAIL = 64 * 1024
+_MOST = 64 << 20
+"""Bytes that are kept of what a program prints: a device that goes mad takes no more of this machine's memory."""
 
 # The shell is the leader of a process group. What the login shell prints before the mark counts for nothing.
 _PLAIN = f'echo; echo "{_MARK} $$"; {{command}}'
@@ -49,14 +52,14 @@ class SshProcess:
             channel.exec_command(f"exec sh -c {shlex.quote(script)}")
         self._errors = threading.Thread(target=self._read_errors, daemon=True)
         self._errors.start()
-        line = ""
-        while not line.startswith(_MARK):
+        line, deadline = "", time.monotonic() + _STALL_S
+        while not (marked := re.fullmatch(rf"{_MARK} ([0-9]+)\s*", line, re.ASCII)):
             try:
-                line = self.read_line(_STALL_S)
+                line = self.read_line(max(0.0, deadline - time.monotonic()))
             except LinkLost:
                 said = self.stderr_tail().strip().splitlines()[-1:] or ["its login shell ended"]
                 raise LinkLost(f"{name}: no program can be started: {said[0]}") from None
-        self._group = int(line.split()[1])
+        self._group = int(marked[1])
 
     def write(self, data: bytes) -> None:
         for start in range(0, len(data), _CHUNK):
@@ -73,6 +76,8 @@ class SshProcess:
             if not (more := self._read(deadline, timeout_s)):
                 raise LinkLost(f"{self._name}: the program ended")
             self._buffer += more
+            if len(self._buffer) > _MOST:
+                raise LinkLost(f"{self._name}: the program prints without end")
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode(errors="replace")
 
@@ -85,6 +90,8 @@ class SshProcess:
         try:
             while more := self._read(deadline, timeout_s):
                 output += more
+                if len(output) > _MOST:
+                    raise LinkTimeout(f"{self._name}: the program prints without end")
             return Finished(self._code(deadline, timeout_s), bytes(self._buffer + output), self.stderr_tail().encode())
         except LinkTimeout:
             self._kill(self._group)

@@ -7,6 +7,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgedeploy.measure.errors import Garbled
 from edgedeploy.measure.messages import plain
 from edgedeploy.measure.session import Session, Settings
 from edgedeploy.measure.statistics import Summary, summarise
@@ -101,11 +102,16 @@ def bench(
     look_at = LEAST_RUNS
     with contextlib.closing(session.measure(settings, **asked)) as events:
         for event in events:
-            _take(seen, event)
+            try:
+                _take(seen, event)
+            except ValueError:
+                raise Garbled(session.device) from None
             if extent.is_open and len(seen.samples) >= look_at and len(seen.conditions) > LEAST_BATCHES:
                 if summarise(seen.samples).half_width <= TIGHT:
                     break
                 look_at = round(LOOK_AGAIN * len(seen.samples))
+    if not (seen.runtime and seen.effective and seen.start and seen.samples):
+        raise Garbled(session.device)
     summary = summarise(seen.samples)
     cpus = seen.effective["cpus"]
     verdict, reasons = judge(seen.samples, summary, seen.conditions, len(cpus), cool_c)
@@ -135,8 +141,12 @@ def _one_op() -> bytes:
 
 
 def _take(seen: _Seen, event: Any) -> None:
+    """Raises ValueError for an event that lacks something."""
     kind = event.WhichOneof("event")
     value = plain(getattr(event, kind))
+    seen_then = {"start": "before", "batch": "after"}.get(kind)
+    if seen_then and value[seen_then] is None:
+        raise ValueError(f"{kind} without conditions")
     if kind in ("runtime", "memory", "effective", "start"):
         setattr(seen, kind, value)
     if kind == "start":

@@ -17,6 +17,15 @@ class VersionMismatch(AgentError):
     """The agent on the device is of another version than this program."""
 
 
+class Garbled(AgentError):
+    """What the device answers is not what the protocol says."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__(
+            f"{device}: its agent answers what this program does not understand: edgedeploy device setup {device}"
+        )
+
+
 class Busy(AgentError):
     """Another client measures on the device."""
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import hashlib
 import json
 import os
 import secrets
 import socket
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,14 +18,15 @@ from typing import Any
 import grpc
 import numpy as np
 
+from edgedeploy import user
 from edgedeploy.link import Link, LinkLost, Process
-from edgedeploy.measure.errors import AgentError, BadRequest, Busy, ModelFailed, VersionMismatch
+from edgedeploy.measure.errors import AgentError, BadRequest, Busy, Garbled, ModelFailed, VersionMismatch
 from edgedeploy.measure.messages import plain
 from edgedeploy_agent import __version__
 from edgedeploy_protos import PROTOCOL, agent_pb2, agent_pb2_grpc
 
 START_S = 60.0
-_IDLE_S = 120.0
+_IDLE_S = 300.0
 _CALL_S = 60.0
 _CHUNK = 1 << 20
 
@@ -61,7 +62,7 @@ class Session:
         self._shares_files = shares_files
 
     def hello(self) -> None:
-        client = f"{getpass.getuser()}@{socket.gethostname()} (process {os.getpid()})"
+        client = f"{user.name()}@{socket.gethostname()} (process {os.getpid()})"
         request = agent_pb2.HelloRequest(version=__version__, protocol=PROTOCOL, client=client)
         self._call(self._stub.Hello, request)
 
@@ -90,11 +91,18 @@ class Session:
             elif kind == "chunk":
                 if event.chunk.HasField("tensor"):
                     received.append((event.chunk.tensor, bytearray()))
+                if not received:
+                    raise Garbled(self.device)
                 received[-1][1].extend(event.chunk.data)
+        if not runtime:
+            raise Garbled(self.device)
         outputs: Tensors = {}
         for tensor, data in received:
             name = tensor.name if tensor.name not in outputs else f"{tensor.name} ({len(outputs)})"
-            outputs[name] = np.frombuffer(data, np.dtype(tensor.dtype)).reshape(tensor.shape)
+            try:
+                outputs[name] = np.frombuffer(data, np.dtype(tensor.dtype)).reshape(tensor.shape)
+            except (TypeError, ValueError, OverflowError):
+                raise Garbled(self.device) from None
         return outputs, runtime
 
     def stop(self) -> None:
@@ -122,9 +130,7 @@ class Session:
         named = [_sha256(path) for path in paths]
         hashes = dict(zip(named, paths, strict=True))
         files = [
-            agent_pb2.File(
-                sha256=sha256, size=path.stat().st_size, path=str(path.absolute()) if self._shares_files else ""
-            )
+            agent_pb2.File(sha256=sha256, size=path.stat().st_size, path=self._shared(path))
             for sha256, path in hashes.items()
         ]
         for _ in range(2):
@@ -132,8 +138,31 @@ class Session:
             if not reply.missing:
                 return named
             for sha256 in reply.missing:
-                self._link.push(hashes[sha256], f"{reply.folder}/{sha256}")
+                if sha256 not in hashes:
+                    raise Garbled(self.device)
+                self._link.push(hashes[sha256], f"{reply.folder}/{sha256}", self._awake())
         raise AgentError(f"{self.device}: files do not arrive whole in {reply.folder}")
+
+    def _shared(self, path: Path) -> str:
+        """Where the agent finds a file, on a machine that sees this one's files and under a name that can be told."""
+        absolute = path.absolute()
+        try:
+            return os.fsencode(absolute).decode() if self._shares_files else ""
+        except UnicodeDecodeError:
+            return ""
+
+    def _awake(self) -> Callable[[int], None]:
+        """Called all the time while a file is on its way: calls the agent now and then, or it ends as nobody does."""
+        called = time.monotonic()
+
+        def progress(sent: int) -> None:
+            nonlocal called
+            del sent
+            if time.monotonic() - called > _IDLE_S / 4:
+                self.hello()
+                called = time.monotonic()
+
+        return progress
 
     def _call(self, method: Callable[..., Any], request: Any) -> Any:
         with self._explained():
@@ -199,16 +228,17 @@ def _started(link: Link, process: Process, token: str) -> int:
     try:
         process.write(json.dumps(asked).encode() + b"\n")
         answer = json.loads(process.read_line(START_S))
-    except (LinkLost, ValueError):
+        version, protocol, port = answer["version"], answer["protocol"], int(answer["port"])
+    except (LinkLost, ValueError, TypeError, KeyError):
         said = process.stderr_tail().strip().splitlines()
         why = f": {said[-1]}" if said else ""
         raise AgentError(f"{link.name}: the agent does not start{why}") from None
-    if (answer["version"], answer["protocol"]) != (__version__, PROTOCOL):
+    if (version, protocol) != (__version__, PROTOCOL):
         raise VersionMismatch(
-            f"{link.name}: the agent there is {answer['version']} (protocol {answer['protocol']}), this program "
+            f"{link.name}: the agent there is {version} (protocol {protocol}), this program "
             f"{__version__} (protocol {PROTOCOL}); 'edgedeploy device setup {link.name}' brings them together"
         )
-    return int(answer["port"])
+    return port
 
 
 def _requests(settings: Any, inputs: Tensors) -> Iterable[Any]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -71,8 +72,13 @@ def subject(
     if not manifest.runnable:
         raise NotDeployable(f"{printable(str(path))}: the runtime does not take the model; its plan.json says why")
     file = path / "model.tflite"
+    graph = api.read_model(file)
+    if graph.sha256 != manifest.model_sha256:
+        raise InputError(f"{printable(str(file))} is not the model of {MANIFEST}: make the bundle again")
     plan = api.read_plan(path)
-    found = _entered(path.name, file, api.read_model(file), plan.inputs.options.signature, {})
+    if hashlib.sha256((path / "plan.json").read_bytes()).hexdigest() != manifest.plan_sha256:
+        raise InputError(f"{printable(str(path / 'plan.json'))} is not the plan of {MANIFEST}: make the bundle again")
+    found = _entered(path.name, file, graph, plan.inputs.options.signature, {})
     return replace(found, plan=plan, plan_sha256=manifest.plan_sha256)
 
 

@@ -52,14 +52,18 @@ def _hot(before: dict[str, Any], cool_c: float | None) -> list[str]:
 
 
 def _slowed(conditions: Sequence[dict[str, Any]]) -> list[str]:
-    """Clusters whose limit sank meanwhile, or whose clock sank under a governor that keeps it."""
+    """Clusters whose limit sank, whose clock sank under a governor that keeps it, or that were turned off meanwhile."""
     found = []
-    for first, last in zip(conditions[0]["clusters"], conditions[-1]["clusters"], strict=True):
-        fixed = first["governor"] == last["governor"] == "performance"
-        for key in ("max_khz", *(("now_khz",) if fixed else ())):
-            before, after = first[key], last[key]
+    for first in conditions[0]["clusters"]:
+        cpus = ",".join(map(str, first["cpus"]))
+        later = [c for each in conditions[1:] for c in each["clusters"] if set(c["cpus"]) & set(first["cpus"])]
+        if not later:
+            found.append(f"CPUs {cpus} were turned off")
+            continue
+        fixed = first["governor"] == later[-1]["governor"] == "performance"
+        lowest = min((each["max_khz"] for each in later if each["max_khz"]), default=None)
+        for before, after in ((first["max_khz"], lowest), (first["now_khz"], later[-1]["now_khz"] if fixed else None)):
             if before and after and after < SLOWER_CLOCK * before:
-                cpus = ",".join(map(str, first["cpus"]))
                 found.append(_HOT.format(cpus, before / 1e6, after / 1e6))
                 break
     return found

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from edgedeploy.measure.compare import Comparison, Tolerance, compare_all
+from edgedeploy.measure.errors import BadRequest
 from edgedeploy.measure.session import Session, Settings, Tensors
 from edgedeploy.measure.subject import Subject, entry_json
 from edgedeploy.text import printable
@@ -82,9 +83,14 @@ def verify(
     seed: int | None = None,
     host: Session | None = None,
 ) -> Verified:
-    """Run on the device as a program would, and again with the runtime's own kernels; with ``host`` there, too."""
+    """Run on the device as a program would, and again with the runtime's own kernels; with ``host`` there, too.
+
+    Raises what :meth:`Session.run` does, and BadRequest for a model without outputs.
+    """
     plain = dataclasses.replace(settings, xnnpack=False, threads=1, cpus="")
     found, runtime = session.run(settings, inputs)
+    if not found:
+        raise BadRequest(f"{session.device}: the model has no outputs, so there is nothing to compare")
     asked = [("the runtime's own kernels", session, plain)]
     if host is not None:
         asked.append(("this machine", host, plain))
