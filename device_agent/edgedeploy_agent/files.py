@@ -46,6 +46,6 @@ def _is(path: str, sha256: str, size: int) -> bool:
                 return False
             for chunk in iter(lambda: file.read(_CHUNK), b""):
                 digest.update(chunk)
-    except OSError:
+    except (OSError, ValueError):  # the latter for a path that this system's names cannot have
         return False
     return bool(digest.hexdigest() == sha256)

@@ -113,8 +113,8 @@ def own_stdout() -> Any:
 
 def _limit(deadline_s: int | None) -> None:
     """No core files, no endless log; SIGALRM at the deadline, also when the parent is gone."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 24, 1 << 24))
+    lower_limit(resource.RLIMIT_CORE, 0)
+    lower_limit(resource.RLIMIT_FSIZE, 1 << 24)
     if deadline_s:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(deadline_s)
@@ -125,7 +125,14 @@ def limit_memory(memory_bytes: int | None) -> None:
     if memory_bytes:
         with open("/proc/self/statm") as statm:
             mapped = int(statm.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes,) * 2)
+        lower_limit(resource.RLIMIT_AS, mapped + memory_bytes)
+
+
+def lower_limit(kind: int, most: int) -> None:
+    """Set a limit for good, unless there is a lower one."""
+    hard = resource.getrlimit(kind)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (most, most))
 
 
 def _xnnpack_partitions(interpreter: Any) -> int | None:

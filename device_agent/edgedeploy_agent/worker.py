@@ -29,7 +29,7 @@ from edgedeploy_agent.ending import MESSAGE_CHARACTERS, NO_REASON, lacks_memory
 from edgedeploy_agent.footprint import reset_peak, settle, usage
 from edgedeploy_agent.machine import Machine
 from edgedeploy_agent.runtime import Entry, coverage, interpreter_for, stock_runtime
-from edgedeploy_agent.trial import SEED, limit_memory, sample
+from edgedeploy_agent.trial import SEED, limit_memory, lower_limit, sample
 
 _PR_SET_PDEATHSIG = 1
 _LOG_BYTES = 1 << 24
@@ -66,8 +66,8 @@ def main() -> int:
     if asked is None:
         return 1
     _die_with(asked["parent"])
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_LOG_BYTES, _LOG_BYTES))
+    lower_limit(resource.RLIMIT_CORE, 0)
+    lower_limit(resource.RLIMIT_FSIZE, _LOG_BYTES)
     task = Task(asked, answer)
     try:
         given = [(t["name"], _read_tensor(t)) for t in asked.get("tensors", ())]

@@ -26,6 +26,7 @@ from edgedeploy.measure.session import Session, Settings, session
 from edgedeploy_agent import __version__
 from edgedeploy_agent.worker import Task
 from edgedeploy_partitioner.model.build import Model
+from edgedeploy_protos import agent_pb2
 from support import agents, hostile
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -169,6 +170,19 @@ def test_a_listener_that_takes_its_time_is_no_hang(monkeypatch: pytest.MonkeyPat
         signal.alarm(0)
         answer.close()
         slow.join()
+
+
+def test_limits_that_were_set_before_stay(tmp_path: Path) -> None:
+    command = f"ulimit -c 0; ulimit -f 10; ulimit -v 8000000; {agents.command(tmp_path)}"
+    with session(agents.Watched(), command, shares_files=True) as opened:
+        assert runs(opened)
+        assert opened.run(dataclasses.replace(KWS, memory_bytes=1 << 40), {})
+
+
+def test_a_path_that_cannot_be_is_no_file(opened: Session) -> None:
+    file = agent_pb2.File(sha256="0" * 64, size=1, path="a\0b")
+    reply = opened._stub.Prepare(agent_pb2.PrepareRequest(files=[file]), metadata=opened._metadata)
+    assert list(reply.missing) == ["0" * 64]
 
 
 def test_cpus_that_are_not_there_are_refused(opened: Session) -> None:

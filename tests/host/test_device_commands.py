@@ -182,6 +182,12 @@ def test_what_is_wrong_is_one_line(arguments: tuple[str, ...], code: int, words:
     assert words in answer.err
 
 
+def test_a_runtime_that_is_none_is_bad_usage(user: Account, server: Sshd) -> None:
+    add(user, server)
+    answer = user.types("device", "setup", "pi", "--runtime", "onnx")
+    assert (answer.code, answer.out, "runtime 'onnx' is not among ai-edge-litert==" in answer.err) == (2, "", True)
+
+
 @pytest.mark.parametrize("folder", ["", "here", "~other/here", "~other", "a\nb", "/a\nb"])
 def test_a_folder_on_the_device_is_told_from_its_root(user: Account, server: Sshd, folder: str) -> None:
     answer = user.types("device", "add", "pi", server.target, "--accept-new", "--remote-dir", folder)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from edgedeploy.devices.boards import board_of
 from edgedeploy.devices.probe import Facts, Python, Unusable, parse, probe
 from edgedeploy.devices.registry import BadRegistry, Device, Registry, Setup, UnknownDevice, check_name
-from edgedeploy.devices.runtimes import RUNTIMES, choose
+from edgedeploy.devices.runtimes import RUNTIMES, UnknownRuntime, choose
 from edgedeploy.devices.store import Store
 from edgedeploy.devices.wheels import NoWheels, Tree, agent_tree, wheel_tree, wheel_trees
 from edgedeploy.link import Finished
@@ -198,7 +198,7 @@ def test_a_wish_counts_and_is_refused_in_words() -> None:
     assert str(choose(told(), "ai-edge-litert==2.1.0")[0]) == "ai-edge-litert==2.1.0"
     with pytest.raises(Unusable, match=r"needs Python 3.9 to 3.11 and glibc 2.27"):
         choose(told(("3.11.2", "3.13.1")), "tflite-runtime")
-    with pytest.raises(Unusable, match=r"is not among ai-edge-litert==2.3.0"):
+    with pytest.raises(UnknownRuntime, match=r"is not among ai-edge-litert==2.3.0"):
         choose(told(), "onnx")
     with pytest.raises(Unusable, match=r"no runtime fits Python 3.12 with glibc 2.28"):
         choose(told(("3.11.2", "3.12.0"), ("libc=glibc 2.36", "libc=glibc 2.28")))

@@ -14,7 +14,7 @@ import pytest
 
 from edgedeploy.link.local import LocalLink
 from edgedeploy.measure.bench import Extent, bench
-from edgedeploy.measure.errors import AgentError, Garbled
+from edgedeploy.measure.errors import AgentError, Garbled, NoRuntime
 from edgedeploy.measure.session import Session, Settings, session
 from edgedeploy.measure.subject import subject
 from edgedeploy_agent import __version__
@@ -133,6 +133,13 @@ def test_a_measurement_that_lacks_something(lacks: str) -> None:
 def test_a_measurement_with_an_event_that_is_none(wrong: Any) -> None:
     with pytest.raises(Garbled):
         bench(answering(*_whole().values(), wrong), subject(KWS), SETTINGS, Extent(runs=2))
+
+
+def test_a_device_without_a_runtime_is_not_usable() -> None:
+    failure = pb.Failure(kind="no-runtime", stage="start", message="no TFLite runtime")
+    with pytest.raises(NoRuntime, match=r"^pi: no TFLite runtime: edgedeploy device setup pi$") as found:
+        answering(pb.RunEvent(failure=failure)).run(SETTINGS, {})
+    assert found.value.exit_code == 4
 
 
 def test_a_device_is_sent_only_what_was_asked_for() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -11,10 +12,12 @@ import threading
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edgedeploy.link import LinkError, LinkLost, LinkTimeout, ssh_process
+from edgedeploy.link.forwarding import Forwarding
 from edgedeploy.link.ssh import SshLink
 from support.accounts import Account, soon
 from support.sshd import Sshd, descendants, sshd
@@ -181,6 +184,28 @@ def test_a_port_is_forwarded(link: SshLink) -> None:
     link.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
+
+
+def test_a_connection_that_is_broken_at_once_does_no_harm() -> None:
+    class Broken(socket.socket):
+        def setsockopt(self, *_: Any) -> None:
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    connection = Broken()
+    forwarding = Forwarding(lambda: pytest.fail("it is broken"))
+    forwarding._join(connection)
+    forwarding.close()
+    assert connection.fileno() == -1
+
+
+def test_a_program_that_prints_without_end_is_ended(link: SshLink, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh_process, "_MOST", 1 << 20)
+    with pytest.raises(LinkTimeout, match="pi: the program prints without end"):
+        link.run("yes")
+    process = link.start("tr '\\0' x < /dev/zero")
+    with pytest.raises(LinkLost, match="prints without end"):
+        process.read_line(30)
+    process.stop()
 
 
 def test_forwarding_that_is_forbidden_is_told(user: Account, key: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from edgedeploy.devices.probe import Facts, Python, Unusable
+from edgedeploy.link import LinkError
 
 Version = tuple[int, int]
 
@@ -45,8 +46,14 @@ RUNTIMES = (  # the first that fits
 )
 
 
+class UnknownRuntime(LinkError):
+    """No runtime has that name."""
+
+    exit_code = 2
+
+
 def choose(facts: Facts, wish: str | None = None) -> tuple[Runtime, Python]:
-    """The runtime and the interpreter for a device; ``wish`` is ``NAME[==VERSION]``. Raises Unusable."""
+    """The runtime and interpreter for a device; ``wish`` is ``NAME[==VERSION]``. Raises Unusable, UnknownRuntime."""
     rows = list(_wished(wish))
     pythons = sorted((p for p in facts.pythons if p.is_usable), key=lambda p: p.version, reverse=True)
     for runtime in rows:
@@ -64,7 +71,7 @@ def _wished(wish: str | None) -> Iterator[Runtime]:
         return iter(RUNTIMES)
     rows = [row for row in RUNTIMES if wish in (row.name, str(row))]
     if not rows:
-        raise Unusable(f"runtime {wish!r} is not among {', '.join(map(str, RUNTIMES))}")
+        raise UnknownRuntime(f"runtime {wish!r} is not among {', '.join(map(str, RUNTIMES))}")
     return iter(rows)
 
 

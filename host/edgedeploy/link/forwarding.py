@@ -35,9 +35,9 @@ class Forwarding:
             threading.Thread(target=self._join, args=(connection,), daemon=True).start()
 
     def _join(self, connection: socket.socket) -> None:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with connection:
-            try:
+            try:  # it may be broken again by now
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 channel = self._open_channel()
             except Exception:  # whoever connected sees it closed
                 return

@@ -26,6 +26,10 @@ class Garbled(AgentError):
         )
 
 
+class NoRuntime(AgentError):
+    """There is no TFLite runtime on the device, or it does not load."""
+
+
 class Busy(AgentError):
     """Another client measures on the device."""
 
@@ -38,7 +42,7 @@ class BadRequest(Exception):
 
 @dataclass
 class ModelFailed(Exception):
-    """The model did not run. ``kind``: refused, crashed, out-of-memory, timeout, no-runtime."""
+    """The model did not run. ``kind``: refused, crashed, out-of-memory, timeout."""
 
     device: str
     kind: str
@@ -48,6 +52,6 @@ class ModelFailed(Exception):
     exit_code: ClassVar[int] = 6
 
     def __str__(self) -> str:
-        words = {"out-of-memory": "ran out of memory", "timeout": "hung", "no-runtime": "found no runtime"}
+        words = {"out-of-memory": "ran out of memory", "timeout": "hung"}
         happened = words.get(self.kind, f"was {self.kind}" if self.kind == "refused" else self.kind)
         return f"{self.device}: the model {happened} (stage: {self.stage}): {self.message or 'no word of why'}"

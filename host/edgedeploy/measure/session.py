@@ -20,7 +20,7 @@ import numpy as np
 
 from edgedeploy import user
 from edgedeploy.link import Link, LinkLost, Process
-from edgedeploy.measure.errors import AgentError, BadRequest, Busy, Garbled, ModelFailed, VersionMismatch
+from edgedeploy.measure.errors import AgentError, BadRequest, Busy, Garbled, ModelFailed, NoRuntime, VersionMismatch
 from edgedeploy.measure.messages import plain
 from edgedeploy_agent import __version__
 from edgedeploy_protos import PROTOCOL, agent_pb2, agent_pb2_grpc
@@ -175,7 +175,10 @@ class Session:
                     if event.WhichOneof("event") == "failure":
                         failure = event.failure
                         if failure.kind == "inputs":
-                            raise BadRequest(failure.message)
+                            raise BadRequest(f"{self.device}: {failure.message}")
+                        if failure.kind == "no-runtime":
+                            fix = "" if self._shares_files else f": edgedeploy device setup {self.device}"
+                            raise NoRuntime(f"{self.device}: {failure.message}{fix}")
                         raise ModelFailed(self.device, failure.kind, failure.stage, failure.message)
                     yield event
         finally:
