@@ -13,6 +13,7 @@ import errno
 import json
 import os
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -46,8 +47,10 @@ def alone(client: str, *, wait: bool, goes_on: Callable[[], bool]) -> Iterator[N
 
 
 def _name() -> str:
-    folders = (os.environ.get("TMPDIR"), "/tmp", "/")  # nothing is written there: the disk may be full
-    place = os.stat(next(folder for folder in folders if folder and os.path.isdir(folder)))
+    try:
+        place = os.stat(tempfile.gettempdir())
+    except FileNotFoundError:  # nothing can be written, as when the disk is full
+        place = os.stat("/")
     return f"\0edgedeploy-measuring-{place.st_dev:x}-{place.st_ino:x}"
 
 

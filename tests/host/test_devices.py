@@ -106,7 +106,6 @@ def test_what_is_missing_is_said(old: str, new: str, words: str) -> None:
 
 @given(st.data())
 def test_a_device_may_answer_anything(data: st.DataObject) -> None:
-    """Its lines, each cut somewhere, or with a number that is none."""
     lines = BOARD.splitlines()
     for index in data.draw(st.lists(st.integers(0, len(lines) - 1), max_size=4)):
         line = lines[index]
