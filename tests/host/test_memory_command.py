@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``edgedeploy memory``: the gate, the page, and that what is said to lower a peak does."""
+"""``edgedeploy memory``: the gate, and that what is said to lower a peak does."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import stat
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -21,42 +17,22 @@ import pytest
 from msgspec.structs import replace
 
 from edgedeploy import api, arenaview, lowering
-from edgedeploy.__main__ import main
 from edgedeploy.report import memory as report
 from edgedeploy.report import memory_html
 from edgedeploy.report.page import Style
-from edgedeploy_partitioner.errors import InputError, NotDeployable
+from edgedeploy_partitioner.errors import NotDeployable
 from edgedeploy_partitioner.model.build import Model
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_partitioner.plan import Plan, builtins
-from support import handmade
+from support.memory_runs import ROOT, TINY, UNET, plan_of, run
 from support.plans import sample
-
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*.tflite"))
-UNET = ROOT / "examples" / "unet_128.int8.tflite"
-TINY = ROOT / "examples" / "dscnn_kws.int8.tflite"
-HOSTILE = '"><script>alert(1)</script><img src=http://x onerror=y>\x1b[31m\u202e\n\x00&amp;'
-
-
-@cache
-def _plan(path: Path, board: str = "rk3588", **options: str) -> tuple[Plan, Graph]:
-    graph = api.read_model(path)
-    return api.partition(graph, board, name=path.name, **options), graph
-
-
-def _run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
-    code = main(["memory", *map(str, arguments)])
-    shown = capsys.readouterr()
-    return code, shown.out, shown.err
-
 
 # --- the gate ----------
 
 
 def test_the_gate_works_in_a_shell_script(tmp_path: Path) -> None:
-    peak = _plan(TINY)[0].memory.peak_bytes
+    peak = plan_of(TINY)[0].memory.peak_bytes
     script = tmp_path / "gate.sh"
     tool = f"{shlex.quote(sys.executable)} -m edgedeploy memory {shlex.quote(str(TINY))} --board rk3588 -q"
     script.write_text(
@@ -73,9 +49,9 @@ def test_the_gate_works_in_a_shell_script(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", [("-q",), ("--json",), ()])
 def test_the_limit_is_the_most_that_passes(form: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
-    peak = _plan(TINY)[0].memory.peak_bytes
-    assert _run(capsys, TINY, "--board", "rk3588", "--limit", str(peak), *form)[::2] == (0, "")
-    code, out, err = _run(capsys, TINY, "--board", "rk3588", "--limit", str(peak - 1), *form)
+    peak = plan_of(TINY)[0].memory.peak_bytes
+    assert run(capsys, TINY, "--board", "rk3588", "--limit", str(peak), *form)[::2] == (0, "")
+    code, out, err = run(capsys, TINY, "--board", "rk3588", "--limit", str(peak - 1), *form)
     assert code == 1
     assert len(err.splitlines()) == 1
     assert err.startswith("edgedeploy: gate failed on rk3588: ")
@@ -83,28 +59,28 @@ def test_the_limit_is_the_most_that_passes(form: Sequence[str], capsys: pytest.C
 
 
 def test_a_limit_on_the_upper_bound_is_stricter(capsys: pytest.CaptureFixture[str]) -> None:
-    memory = _plan(TINY)[0].memory
+    memory = plan_of(TINY)[0].memory
     assert memory.peak_high_bytes is not None
     assert memory.peak_high_bytes > memory.peak_bytes
     on_high = (TINY, "--board", "rk3588", "-q", "--limit-on", "high", "--limit")
-    assert _run(capsys, *on_high, str(memory.peak_high_bytes))[::2] == (0, "")
-    code, _, err = _run(capsys, *on_high, str(memory.peak_high_bytes - 1))
+    assert run(capsys, *on_high, str(memory.peak_high_bytes))[::2] == (0, "")
+    code, _, err = run(capsys, *on_high, str(memory.peak_high_bytes - 1))
     assert (code, "upper bound 1 B (1 bytes) over the limit" in err) == (1, True)
-    told = json.loads(_run(capsys, *on_high, str(memory.peak_bytes), "--json")[1])
+    told = json.loads(run(capsys, *on_high, str(memory.peak_bytes), "--json")[1])
     assert (told["limit_on"], told["over"]) == ("high", True)
 
 
 def test_what_has_no_upper_bound_keeps_no_limit_on_it(capsys: pytest.CaptureFixture[str]) -> None:
     model = ROOT / "examples" / "lstm_kws.fp32.tflite"
-    code, _, err = _run(capsys, model, "--board", "rk3588", "-q", "--limit", "1GiB", "--limit-on", "high")
+    code, _, err = run(capsys, model, "--board", "rk3588", "-q", "--limit", "1GiB", "--limit-on", "high")
     assert (code, "no upper bound: a run may take more than the limit of 1.00 GiB" in err) == (1, True)
 
 
 def test_json_is_the_memory_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = _plan(UNET)[0]
+    plan = plan_of(UNET)[0]
     for limit, over in ((None, False), (plan.memory.peak_bytes, False), (plan.memory.peak_bytes - 1, True)):
         options = ("--limit", str(limit)) if limit else ()
-        shown = json.loads(_run(capsys, UNET, "--board", "rk3588", "--json", *options)[1])
+        shown = json.loads(run(capsys, UNET, "--board", "rk3588", "--json", *options)[1])
         assert shown == {
             "schema": "edgedeploy.memory/1", "inputs": builtins(plan.inputs), "memory": builtins(plan.memory),
             "limit_bytes": limit, "limit_on": "peak", "over": over,
@@ -114,7 +90,7 @@ def test_json_is_the_memory_of_the_plan(capsys: pytest.CaptureFixture[str]) -> N
 def test_options_reach_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--npu", "rknn", "--threads", "2", "--cpus", "little", "--max-partitions", "3", "--xnnpack", "off")
     wishes = ("--force", "0=cpu", "--forbid", "SOFTMAX=rknn", "--assume-unknown", "supported")
-    shown = json.loads(_run(capsys, UNET, "--board", "rk3588", *options, *wishes, "--json")[1])["inputs"]
+    shown = json.loads(run(capsys, UNET, "--board", "rk3588", *options, *wishes, "--json")[1])["inputs"]
     assert shown["runtime"]["xnnpack"] == "off"
     assert shown["options"] == {
         "threads": 2, "cpus": "0,1,2,3", "memory_limit_bytes": None, "max_partitions": 3, "force": ["0=cpu"],
@@ -134,7 +110,7 @@ def test_a_script_pays_for_one_plan(
         return partition(*arguments, **options)
 
     monkeypatch.setattr(api, "partition", counted)
-    out = _run(capsys, TINY, "--board", "rk3588", form)[1]
+    out = run(capsys, TINY, "--board", "rk3588", form)[1]
     assert len(calls) == 1
     assert form == "--json" or len(out.splitlines()) == 2
 
@@ -175,7 +151,7 @@ def _lowered(plan: Plan, graph: Graph, limit: int | None = None, **options: Any)
 
 
 def test_what_is_said_to_lower_the_peak_does() -> None:
-    plan, graph = _plan(UNET)
+    plan, graph = plan_of(UNET)
     found = _lowered(plan, graph)
     assert len(found.ways) >= 2
     options = {way.title.partition(":")[0] for way in (*found.ways, *found.useless)}
@@ -197,12 +173,12 @@ def test_what_is_said_to_lower_the_peak_does() -> None:
 
 def test_scratch_is_named_and_what_avoids_it() -> None:
     """Built-in convolutions of this network unfold their input; XNNPACK's do not."""
-    plan, graph = _plan(UNET, npu="none", xnnpack="off")
+    plan, graph = plan_of(UNET, npu="none", xnnpack="off")
     found = _lowered(plan, graph, npu="none", xnnpack="off")
     out = " ".join(report.memory_report(plan, graph, None, found, Style()).split())
     assert "6.75 MiB scratch of op 18 CONV_2D" in out
     way = next(way for way in found.ways if way.title.startswith("--xnnpack default"))
-    assert way.peak_bytes == _plan(UNET, npu="none")[0].memory.peak_bytes
+    assert way.peak_bytes == plan_of(UNET, npu="none")[0].memory.peak_bytes
     assert "scratch of op 18 CONV_2D, 7077888 bytes at " in memory_html.memory_page(plan, graph, None, found)
 
 
@@ -264,7 +240,7 @@ def test_the_ladder_is_short_and_goes_down(least_bytes: int) -> None:
 
 
 def test_a_limit_without_plan_still_gets_the_ladder() -> None:
-    plan, graph = _plan(UNET)
+    plan, graph = plan_of(UNET)
     found = _lowered(plan, graph, 1000)
     assert any("--memory-limit" in way.title for way in found.ways)
     gate = report.Gate(1000, plan.memory.peak_bytes)
@@ -273,132 +249,10 @@ def test_a_limit_without_plan_still_gets_the_ladder() -> None:
 
 
 def test_it_says_what_the_limit_costs() -> None:
-    plan, graph = _plan(UNET)
+    plan, graph = plan_of(UNET)
     limit = plan.memory.peak_bytes - 1
     found = _lowered(plan, graph, limit)
     within = api.partition(graph, "rk3588", memory_limit_bytes=limit)
     out = " ".join(report.memory_report(plan, graph, report.Gate(limit, limit + 1), found, Style()).split())
     assert f"the limit is kept with --memory-limit {within.memory.peak_bytes}: " in out
     assert "x slower" in out[out.index("the limit is kept") :]
-
-
-# --- the page ----------
-
-
-class _Page(HTMLParser):
-    """Collects tags and text; complains of tags that do not match."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta",):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def _checked(page: str) -> _Page:
-    parsed = _Page()
-    parsed.feed(page)
-    parsed.close()
-    assert parsed.open == []
-    assert {tag for tag, _ in parsed.tags} <= {
-        "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "b", "table", "tr", "th", "td", "svg",
-        "rect", "line", "text",
-    }  # fmt: skip
-    names = {name for _, attributes in parsed.tags for name in attributes}
-    assert not [name for name in names if name.startswith("on") or name in ("href", "src", "xlink:href")]
-    assert "url(" not in page
-    page.encode()
-    return parsed
-
-
-@pytest.mark.parametrize("name", ["t{}" + HOSTILE, "\ud800{}", "n" * 100_000 + "{}"])
-def test_names_in_a_page_are_only_text(name: str) -> None:
-    plan, graph = sample(["builtin", "builtin"], tensor_name=name)
-    step = replace(handmade.plan().memory.timeline[1], op=1, live_bytes=9)
-    plan = replace(plan, memory=replace(plan.memory, timeline=(step,), peak_tensors=(0, 1)))
-    plan = replace(plan, inputs=replace(plan.inputs, model=replace(plan.inputs.model, name=HOSTILE)))
-    page = memory_html.memory_page(plan, graph, None, None)
-    shown = _checked(page).text
-    assert len(page) < 20_000
-    assert "<script>alert(1)</script>" in shown
-    assert "\x1b" not in shown
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_a_page_holds_every_step_and_every_tensor(path: Path) -> None:
-    plan, graph = _plan(path)
-    page = memory_html.memory_page(plan, graph, None, None)
-    assert page == memory_html.memory_page(plan, graph, None, None)
-    parsed = _checked(page)
-    boxes = [attributes for tag, attributes in parsed.tags if tag == "rect"]
-    placed = len(arenaview.main_arena(plan, graph).blocks)
-    assert len(boxes) == len(plan.memory.timeline) + placed
-    for box in boxes:
-        x, y, width, height = (float(box[name] or "") for name in ("x", "y", "width", "height"))
-        assert memory_html.LEFT <= x <= x + width <= memory_html.WIDTH + 0.1
-        assert -0.1 <= y <= y + height <= memory_html.ARENA_HEIGHT + 0.1
-    assert str(plan.memory.peak_bytes) in parsed.text
-    subgraph = plan.memory.peak_op[0] if plan.memory.peak_op else 0
-    assert all(arenaview.ArenaView(plan, graph).name(subgraph, t) in parsed.text for t in plan.memory.peak_tensors)
-
-
-def test_the_page_is_written_whole_and_replaces_only_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "memory.html"
-    arguments = (TINY, "--board", "rk3588", "--html", file, "-q")
-    assert _run(capsys, *arguments)[::2] == (0, "")
-    first = file.read_text()
-    assert "What would lower it" in first
-    assert stat.S_IMODE(file.stat().st_mode) == 0o666 & ~_umask()
-    assert _run(capsys, *arguments)[0] == 0
-    assert file.read_text() == first
-    model = tmp_path / "model.tflite"
-    model.write_bytes(TINY.read_bytes())
-    for place in (tmp_path, tmp_path / "none" / "x.html", model, Path("/dev/null")):
-        code, out, err = _run(capsys, TINY, "--board", "rk3588", "--html", place)
-        assert (code, out) == (2, "")
-        assert len(err.splitlines()) == 1
-        assert "--html" in err
-    assert model.read_bytes() == TINY.read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["memory.html", "model.tflite"]
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def test_a_page_that_cannot_be_put_in_place_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "memory.html"
-    memory_html.write_page(file, f"{memory_html.START}old")
-    link = tmp_path / "link.html"
-    link.symlink_to(file)
-
-    def fail(*_: object) -> Path:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", fail)
-        with pytest.raises(InputError, match="No space left"):
-            memory_html.write_page(file, f"{memory_html.START}new")
-    assert file.read_text().endswith("old")
-    memory_html.write_page(link, f"{memory_html.START}new")
-    assert link.is_symlink()
-    assert file.read_text().endswith("new")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.html", "memory.html"]

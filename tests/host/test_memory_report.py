@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from edgedeploy import api, arenaview, lowering
-from edgedeploy.__main__ import main
+from edgedeploy import arenaview, lowering
 from edgedeploy.report import memory as report
 from edgedeploy.report.page import Style
 from edgedeploy.report.plot import HEIGHT, LABEL, Columns, plot
@@ -23,24 +21,10 @@ from edgedeploy.text import parse_size, size
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import Memory, Plan
 from support import handmade
+from support.memory_runs import EXAMPLES, HOSTILE, ROOT, plan_of, run
 from support.plans import sample
 
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*.tflite"))
 TARGETS: list[tuple[str, dict[str, str]]] = [("rk3588", {}), ("rpi5", {"xnnpack": "off"}), ("imx8mp", {"npu": "vx"})]
-HOSTILE = '"><script>alert(1)</script><img src=http://x onerror=y>\x1b[31m\u202e\n\x00&amp;'
-
-
-@cache
-def _plan(path: Path, board: str = "rk3588", **options: str) -> tuple[Plan, Graph]:
-    graph = api.read_model(path)
-    return api.partition(graph, board, name=path.name, **options), graph
-
-
-def _run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
-    code = main(["memory", *map(str, arguments)])
-    shown = capsys.readouterr()
-    return code, shown.out, shown.err
 
 
 # --- the report ----------
@@ -48,9 +32,9 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[in
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_reads_well_on_every_example(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan, graph = _plan(path)
+    plan, graph = plan_of(path)
     if len(plan.ops) < 60:
-        code, out, err = _run(capsys, path, "--board", "rk3588")
+        code, out, err = run(capsys, path, "--board", "rk3588")
         assert (code, err) == (0, "")
     else:  # the other plans take too long for a test
         out = report.memory_report(plan, graph, None, None, Style())
@@ -67,7 +51,7 @@ def test_it_reads_well_on_every_example(path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_control_flow_says_that_the_arena_is_a_bound_and_where_it_peaks(capsys: pytest.CaptureFixture[str]) -> None:
-    out = _run(capsys, ROOT / "examples" / "lstm_kws.fp32.tflite", "--board", "rk3588")[1]
+    out = run(capsys, ROOT / "examples" / "lstm_kws.fp32.tflite", "--board", "rk3588")[1]
     assert "the arena is a bound: control flow" in out
     assert "subgraph 2 (body)" in out
     assert "At the peak of the arena: partition 3 (xnnpack, 14 ops from op 2:3)" in out
@@ -76,7 +60,7 @@ def test_control_flow_says_that_the_arena_is_a_bound_and_where_it_peaks(capsys: 
 
 def test_tensors_at_the_peak_add_up() -> None:
     for path in EXAMPLES:
-        plan, graph = _plan(path, "rpi5", xnnpack="off")
+        plan, graph = plan_of(path, "rpi5", xnnpack="off")
         out = report.memory_report(plan, graph, None, None, Style(width=200, depth=1))
         shown = out[out.index("At the peak of") :].splitlines()[1:]
         sizes = [re.match(r" +([\d.]+) (B|KiB|MiB)  ", line) for line in shown]
@@ -168,7 +152,7 @@ def test_no_step_is_lost_in_the_plot(values: list[int], width: int, unicode: boo
 def test_the_arena_of_a_plan_is_found_again(board: str, options: dict[str, str]) -> None:
     checked = 0
     for path in EXAMPLES:
-        plan, graph = _plan(path, board, **options)
+        plan, graph = plan_of(path, board, **options)
         its = arenaview.main_arena(plan, graph)
         if not plan.memory.arena_exact:
             continue
