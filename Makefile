@@ -16,7 +16,7 @@ PYTHON ?= $(shell PATH=$$(echo "$$PATH" | tr ':' '\n' | grep -vxF "$(CURDIR)/$(B
 	for python in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$python && break; done)
 
-.PHONY: help demo kernels test lint fuzz bench vendors runtimes board board-matrix serve-board docs system-deps clean
+.PHONY: help demo kernels kernels-test kernels-bench test lint fuzz bench vendors runtimes board board-matrix serve-board docs system-deps clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -31,6 +31,12 @@ kernels: $(KERNELS:%=kernels_neon/edgedeploy_kernels/lib/%/libedgedeploy.so)  ##
 kernels_neon/edgedeploy_kernels/lib/%/libedgedeploy.so: $(DEV) $(shell find kernels_neon/Makefile kernels_neon/src -type f)
 	$(MAKE) --no-print-directory -C kernels_neon CC='$(abspath $(BIN))/python -m ziglang cc -target $*-linux-gnu.2.17' MACHINE=$* BUILD=build/zig-$*
 	install -D kernels_neon/build/zig-$*/libedgedeploy.so $@
+
+kernels-test: $(DEV)  ## prove the kernels on thousands of cases: NEON is scalar, scalar is the stock runtime
+	KERNEL_CASES=2000 $(BIN)/python -m pytest -n auto -q -rP tests/kernels
+
+kernels-bench: $(DEV)  ## count the instructions of the kernels and of the stock runtime, emulated
+	$(BIN)/python -m benchmarks.kernels
 
 test: lint  ## lint, then all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -82,10 +88,11 @@ docs: $(DEV)  ## make docs/support, docs/plans.md, and what the commands in READ
 	$(BIN)/python tools/plan_table.py
 	cd tests && ../$(BIN)/python -m support.documents
 
-system-deps:  ## Debian packages that make and Python need, and those that emulate an arm64 board (root)
+system-deps:  ## Debian packages that make and Python need, those that emulate an arm64 board, and those that prove kernels (root)
 	apt-get update -qq
 	apt-get install -y -qq --no-install-recommends python3 python3-pip
 	apt-get install -y -qq --no-install-recommends qemu-user-static mmdebstrap openssh-client openssh-server
+	apt-get install -y -qq --no-install-recommends gcc libc6-dev qemu-user
 
 clean:  ## remove the environment and every cache
 	rm -rf $(VENV) kernels_neon/build kernels_neon/edgedeploy_kernels/lib .board .runtimes .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks build dist

@@ -9,10 +9,14 @@ static void run(const ed_job *job, const void *const *inputs, void *const *outpu
   uint8_t *to = outputs[0];
   const uint8x16_t top = vdupq_n_u8(0x80);
   size_t i = begin;
-  for (; i + 64 <= end; i += 64) {
-    uint8x16x4_t block = vld1q_u8_x4(from + i);
-    for (int k = 0; k < 4; k++) block.val[k] = veorq_u8(block.val[k], top);
-    vst1q_u8_x4(to + i, block);
+  for (; i + 128 <= end; i += 128) {
+    uint8x16x4_t first = vld1q_u8_x4(from + i), second = vld1q_u8_x4(from + i + 64);
+    for (int k = 0; k < 4; k++) {
+      first.val[k] = veorq_u8(first.val[k], top);
+      second.val[k] = veorq_u8(second.val[k], top);
+    }
+    vst1q_u8_x4(to + i, first);
+    vst1q_u8_x4(to + i + 64, second);
   }
   for (; i + 16 <= end; i += 16) vst1q_u8(to + i, veorq_u8(vld1q_u8(from + i), top));
   for (; i < end; i++) to[i] = from[i] ^ 0x80;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "expect.h"
+
+#include <string.h>
+
+#include "reject.h"
+
+size_t ed_count(const ed_tensor *tensor) {
+  size_t elements = 1;
+  for (int i = 0; i < tensor->rank; i++) elements *= (size_t)tensor->dims[i];
+  return elements;
+}
+
+bool ed_expect_operands(const ed_op *op, int inputs, int outputs, char *reason, size_t reason_bytes) {
+  if (op->inputs_count == inputs && op->outputs_count == outputs) return true;
+  return ed_reject(reason, reason_bytes, "expected %d inputs and %d outputs, got %d and %d", inputs, outputs,
+                   op->inputs_count, op->outputs_count);
+}
+
+bool ed_expect_bytes(const ed_tensor *tensor, char *reason, size_t reason_bytes) {
+  if (tensor->type != kTfLiteInt8 && tensor->type != kTfLiteUInt8)
+    return ed_reject(reason, reason_bytes, "expected int8 or uint8, got type %d", tensor->type);
+  if (!(tensor->scale > 0)) return ed_reject(reason, reason_bytes, "expected one scale for each tensor");
+  return true;
+}
+
+bool ed_expect_type(const ed_tensor *tensor, TfLiteType type, char *reason, size_t reason_bytes) {
+  return tensor->type == type || ed_reject(reason, reason_bytes, "expected type %d, got %d", type, tensor->type);
+}
+
+bool ed_expect_same_shape(const ed_tensor *a, const ed_tensor *b, char *reason, size_t reason_bytes) {
+  if (a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims)) return true;
+  return ed_reject(reason, reason_bytes, "expected operands of one shape");
+}

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the C kernels ask of an op beside its element types."""
+
+from __future__ import annotations
+
+import msgspec
+
+from edgedeploy_partitioner.model.graph import DType, Quantization, Tensor
+from edgedeploy_partitioner.support.case import Case
+from edgedeploy_partitioner.support.predicates.registry import predicate
+
+
+class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Both ends included."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}"
+
+
+@predicate
+def types_by_op(case: Case, types: dict[str, tuple[DType, ...]]) -> str | None:
+    """for some ops data of fewer types: {}"""
+    allowed = types.get(case.op.code)
+    if allowed is None:
+        return None
+    wrong = (f"{role} is {tensor.dtype.value}" for role, tensor in case.data_inputs() if tensor.dtype not in allowed)
+    return next(wrong, None)
+
+
+@predicate
+def scale_ratios(case: Case, ratios: dict[str, Ratio]) -> str | None:
+    """for some ops an input scale that is so many times the output's: {}"""
+    allowed, data, output = ratios.get(case.op.code), _quantization(case.data()), _quantization(case.output(0))
+    if allowed is None or data is None or output is None:
+        return None
+    ratio = data.scales[0] / output.scales[0]
+    return None if allowed.low <= ratio <= allowed.high else f"an input scale of {ratio:g} times the output's"
+
+
+@predicate
+def flips_sign(case: Case) -> str | None:
+    """the same scale before and after, with zero points 128 apart, between uint8 and int8"""
+    data, output = case.data(), case.output(0)
+    before, after = _quantization(data), _quantization(output)
+    if data is None or output is None or before is None or after is None:
+        return "a tensor without one scale"
+    if {data.dtype, output.dtype} != {DType.INT8, DType.UINT8}:
+        return f"{data.dtype.value} to {output.dtype.value}"
+    shift = 128 if output.dtype is DType.UINT8 else -128
+    same = before.scales == after.scales and before.zero_points[0] + shift == after.zero_points[0]
+    return None if same else f"{_shown(before)} before, {_shown(after)} after"
+
+
+def _shown(quantization: Quantization) -> str:
+    return f"scale {quantization.scales[0]:g} and zero point {quantization.zero_points[0]}"
+
+
+def _quantization(tensor: Tensor | None) -> Quantization | None:
+    """Of a tensor with one scale."""
+    found = tensor.quantization if tensor else None
+    return found if found and len(found.scales) == 1 and len(found.zero_points) == 1 else None

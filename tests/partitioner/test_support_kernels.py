@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The predicates of the C kernels' manifest."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.boundaries import Boundary, check
+from support.single_op import Made, T, single_op, unary
+
+
+def quantize(before: T, after: T) -> Made:
+    return single_op("QUANTIZE", [before], [after])
+
+
+def scaled(scale: float, zero_point: int = 0, dtype: str = "int8") -> T:
+    return T((4,), dtype, scales=(scale,), zero_point=zero_point)
+
+
+def between(before: float, after: float) -> Made:
+    return single_op("HARD_SWISH", [scaled(before)], [scaled(after)])
+
+
+ABS = {"ABS": ["int8"]}
+HALVES = {"HARD_SWISH": {"low": 0.5, "high": 2}}
+BOUNDARIES = [
+    Boundary("types_by_op", ABS, unary(T((4,)), "ABS"), unary(T((4,), "uint8"), "ABS"), "input 0 is uint8"),
+    Boundary("scale_ratios", HALVES, between(0.5, 0.25), between(0.75, 0.25), "an input scale of 3 times the output's"),
+    Boundary("scale_ratios", HALVES, between(0.25, 0.5), between(0.25, 1), "an input scale of 0.25 times the output's"),
+    Boundary(
+        "flips_sign", True,
+        quantize(scaled(0.5, 130, "uint8"), scaled(0.5, 2)), quantize(scaled(0.5, 130, "uint8"), scaled(0.5, 3)),
+        "scale 0.5 and zero point 130 before, scale 0.5 and zero point 3 after",
+    ),
+    Boundary(
+        "flips_sign", True,
+        quantize(scaled(0.5, 2), scaled(0.5, 130, "uint8")), quantize(scaled(0.5, 2), scaled(0.25, 130, "uint8")),
+        "scale 0.5 and zero point 2 before, scale 0.25 and zero point 130 after",
+    ),
+    Boundary(
+        "flips_sign", True,
+        quantize(scaled(0.5, 2), scaled(0.5, 130, "uint8")), quantize(scaled(0.5, 2), scaled(0.5, 130)), "int8 to int8",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", BOUNDARIES, ids=lambda row: f"{row.name}-{row.found}")
+def test_where_a_predicate_begins_to_break(row: Boundary) -> None:
+    check(row)
+
+
+def test_ops_that_are_not_named_are_free() -> None:
+    check(Boundary("types_by_op", ABS, unary(T((4,), "uint8"), "RELU"), *BOUNDARIES[0][3:]))
+    check(Boundary("scale_ratios", HALVES, quantize(scaled(9), scaled(0.5)), *BOUNDARIES[1][3:]))
