@@ -28,7 +28,10 @@ from edgedeploy_profiles.schema import Kernel
 from support.userland import userland
 
 _IMAGE = ("1x40x40x64",)
-SHAPES: dict[str, tuple[str, ...]] = {}
+SHAPES = {
+    "STRIDED_SLICE": (*_IMAGE, "1x320x320x3"),
+    "CONCATENATION": ("1x40x40x24", "1x40x40x96", "1x40x40x384"),
+}
 """By op, where an image is not what it is usually given."""
 _CORES = ("cortex-a76", "cortex-a53")
 _TOLERANCE = 0.1

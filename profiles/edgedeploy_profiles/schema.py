@@ -168,16 +168,17 @@ class Board(Value, frozen=True):
 
 class Variant(Value, frozen=True):
     """One build of a kernel. Its time is ``overhead + max(elements x instructions / (IPC x clock), elements x bytes /
-    bandwidth)``, elements being those of the outputs."""
+    bandwidth)``, elements being those of the outputs. Without ``bytes_per_elem`` every operand is read or written once.
+    """
 
     symbol: str
     """The C function."""
     isa: tuple[str, ...]
     """What the core must have, e.g. ``["asimd", "dotprod"]``; of several variants the fastest that fits is planned."""
     instr_per_elem: Quantity
-    bytes_per_elem: Quantity
-    """Read plus written."""
     overhead_us: Quantity
+    bytes_per_elem: Quantity | None = None
+    """Read plus written."""
 
 
 class Kernel(Value, frozen=True):

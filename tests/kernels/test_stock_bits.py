@@ -7,7 +7,7 @@ The outputs are those of the scalar file; ``test_same_bits.py`` shows that NEON 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -43,40 +43,41 @@ def taken(found: Sequence[KernelCase]) -> list[KernelCase]:
     return [case for case in found if not case.reason]
 
 
-def compare(found: Sequence[KernelCase], kernel: Kernel, runtime: Runtime) -> None:
-    answers = stock(found, kernel.numerics, runtime)
-    for case, answer in zip(found, answers, strict=True):
-        assert not isinstance(answer, str), f"{case}: {answer}"
-        for ours, theirs in zip(case.made, answer, strict=True):
-            assert ours.tobytes() == theirs.tobytes(), f"{case}: {np.flatnonzero(ours != theirs)[:9]}"
-    for op, count in sorted(Counter(case.op for case in found).items()):
-        print(f"{kernel.name}: {count} of {op} have the bits of {kernel.numerics} in {runtime.title}")
+def compare(found: Mapping[str, Sequence[KernelCase]], runtime: Runtime) -> None:
+    """Of each kernel, its cases; all are run in one process."""
+    for numerics in sorted({kernel.numerics for kernel in MANIFEST.kernels}):
+        named = [k.name for k in MANIFEST.kernels if k.numerics == numerics and k.name in found]
+        together = [case for name in named for case in found[name]]
+        for case, answer in zip(together, stock(together, numerics, runtime), strict=True):
+            assert not isinstance(answer, str), f"{case}: {answer}"
+            for ours, theirs in zip(case.made, answer, strict=True):
+                assert ours.tobytes() == theirs.tobytes(), f"{case}: {np.flatnonzero(ours != theirs)[:9]}"
+        for op, count in sorted(Counter(case.op for case in together).items()):
+            print(f"{count} of {op} have the bits of {numerics} in {runtime.title}")
 
 
 @every_kernel
 def test_the_bits_are_those_of_the_stock_path(kernel: Kernel) -> None:
     assert kernel.runtime == f"{HERE.name}=={HERE.version}"
-    found = [case for case in taken(made_for(kernel, 1, COUNT)) if case.op not in ARM_ONLY]
-    compare(found, kernel, HERE)
+    compare({kernel.name: [case for case in taken(made_for(kernel, 1, COUNT)) if case.op not in ARM_ONLY]}, HERE)
 
 
 @pytest.mark.board
-@every_kernel
-def test_the_bits_are_those_of_the_stock_path_on_arm(kernel: Kernel, emulated: Runtime) -> None:
-    assert kernel.runtime == f"{emulated.name}=={emulated.version}"
-    compare(taken(made_for(kernel, 2, COUNT)), kernel, emulated)
+def test_the_bits_are_those_of_the_stock_path_on_arm(emulated: Runtime) -> None:
+    """Fewer cases: emulation is slow."""
+    compare({kernel.name: taken(made_for(kernel, 2, COUNT // 4)) for kernel in MANIFEST.kernels}, emulated)
 
 
 @every_kernel
 def test_there_are_cases_of_everything_that_the_manifest_names(kernel: Kernel) -> None:
     kinds = {(case.op, case.type) for case in taken(made_for(kernel, 3, 40))}
     assert {op for op, _ in kinds} == set(kernel.ops)
-    assert {dtype for _, dtype in kinds} <= set(kernel.dtypes)
+    assert {dtype for _, dtype in kinds} >= set(kernel.dtypes) - {"bool"}
 
 
 @every_kernel
 def test_what_is_offered_to_the_planner_is_taken(kernel: Kernel) -> None:
-    """And the other way round: an op that the kernel takes is offered."""
+    """And the other way round, of the types that the manifest names: an op that the kernel takes is offered."""
     for case in made_for(kernel, 4, 40):
         if case.op not in kernel.ops:
             assert case.reason
@@ -84,4 +85,5 @@ def test_what_is_offered_to_the_planner_is_taken(kernel: Kernel) -> None:
         graph = read_bytes(case.model)
         judged = [j for j in verdicts(graph, graph.subgraphs[0].ops[0], TABLE, SOC) if j.kernel == kernel.name]
         offered = [j.status == "supported" for j in judged]
-        assert offered == [not case.reason], f"{case}: kernel: {case.reason or 'takes it'}; {NEON}: {judged}"
+        if case.type in kernel.dtypes or any(offered):
+            assert offered == [not case.reason], f"{case}: kernel: {case.reason or 'takes it'}; {NEON}: {judged}"

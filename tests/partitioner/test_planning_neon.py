@@ -31,7 +31,7 @@ def variant(instructions: float, *isa: str) -> Variant:
     def exact(value: float) -> Quantity:
         return Quantity(value, "assumed: for this test")
 
-    return Variant("f", isa or ("asimd",), exact(instructions), exact(2.0), exact(0.5))
+    return Variant("f", isa or ("asimd",), exact(instructions), exact(0.5), exact(2.0))
 
 
 NUMBER = "{ value = 1.0, source = 'assumed: for this test' }"
@@ -118,6 +118,16 @@ def test_the_price_is_the_formula() -> None:
     memory = elements * 2.0 / (cluster.bandwidth_gb_s.value * 1e3)
     expected_us = 0.5 + max(compute, memory)
     assert op(plan(chain("RELU"), kernels=manifest())).predicted_ns == pytest.approx(expected_us * 1e3, abs=1)
+
+
+def test_without_a_number_of_bytes_every_operand_is_moved_once() -> None:
+    told = manifest(ops=("TANH",), dtypes=("float32",), variants={"neon": variant(0.1)})
+    kernel = told.kernels[0]
+    open_ended = structs.replace(kernel.variants["neon"], bytes_per_elem=None)
+    free = manifest(ops=("TANH",), dtypes=("float32",), variants={"neon": open_ended})
+    force = ("0=neon",)
+    byte_each, all_bytes = (op(plan(chain("TANH", dtype="float32"), kernels=k, force=force)) for k in (told, free))
+    assert all_bytes.predicted_ns - 500 == pytest.approx(4 * (byte_each.predicted_ns - 500), rel=0.01)
 
 
 def test_threads_help_only_a_threaded_kernel() -> None:

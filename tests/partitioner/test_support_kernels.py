@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from support.boundaries import Boundary, check
-from support.single_op import Made, T, single_op, unary
+from support.single_op import Made, T, ints, single_op, unary
 
 
 def quantize(before: T, after: T) -> Made:
@@ -19,6 +19,10 @@ def scaled(scale: float, zero_point: int = 0, dtype: str = "int8") -> T:
 
 def between(before: float, after: float) -> Made:
     return single_op("HARD_SWISH", [scaled(before)], [scaled(after)])
+
+
+def parts(first: T, second: T, axis: T | None = None) -> Made:
+    return single_op("SPLIT", [axis or ints(0), T((8,), scales=first.scales, zero_point=1)], [first, second])
 
 
 ABS = {"ABS": ["int8"]}
@@ -40,6 +44,14 @@ BOUNDARIES = [
     Boundary(
         "flips_sign", True,
         quantize(scaled(0.5, 2), scaled(0.5, 130, "uint8")), quantize(scaled(0.5, 2), scaled(0.5, 130)), "int8 to int8",
+    ),
+    Boundary(
+        "moved_alike", True, parts(scaled(0.5, 1), scaled(0.5, 1)), parts(scaled(0.5, 1), scaled(0.5, 2)),
+        "output 1 and input 1 differ in scale or zero point",
+    ),
+    Boundary(
+        "constant_parameters", True, parts(scaled(1), scaled(1)), parts(scaled(1), scaled(1), axis=T((), "int32")),
+        "input 0 is computed",
     ),
 ]  # fmt: skip
 

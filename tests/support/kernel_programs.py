@@ -128,7 +128,8 @@ class KernelCase:
 
     @property
     def type(self) -> str:
-        return self.inputs[0].type
+        """Of the data, which no constant is."""
+        return next(operand.type for operand in self.inputs if not operand.is_constant)
 
     @functools.cached_property
     def model(self) -> bytes:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "case.h"
 
-extern const ed_kind ed_kinds_unary[];
+extern const ed_kind ed_kinds_unary[], ed_kinds_move[];
 
-const ed_kind *const ed_kinds[] = {ed_kinds_unary, NULL};
+const ed_kind *const ed_kinds[] = {ed_kinds_unary, ed_kinds_move, NULL};

@@ -27,9 +27,12 @@ class NeonCost:
     def op(self, graph: Graph, op: Op, kernel: str) -> tuple[Cost, str]:
         """Time of one run of ``op`` with the fastest variant for this core, and that variant's name."""
         chosen = self.kernels[kernel]
-        elements = sum(max(graph.tensor(op.subgraph, t).elements, 0) for t in op.outputs if t >= 0)
+        outputs = [graph.tensor(op.subgraph, t) for t in op.outputs if t >= 0]
+        elements = sum(max(tensor.elements, 0) for tensor in outputs)
+        operands = [*outputs, *(graph.tensor(op.subgraph, t) for t in op.inputs if t >= 0)]
+        traffic = sum(max(tensor.nbytes, 0) for tensor in operands)
         costs = {
-            name: self._time(variant, elements, chosen.threaded)
+            name: self._time(variant, elements, traffic, chosen.threaded)
             for name, variant in chosen.variants.items()
             if self._fits(variant)
         }
@@ -39,10 +42,11 @@ class NeonCost:
     def _fits(self, variant: Variant) -> bool:
         return set(variant.isa) <= set(self.cpu.core.isa)
 
-    def _time(self, variant: Variant, elements: int, threaded: bool) -> Cost:
+    def _time(self, variant: Variant, elements: int, traffic: int, threaded: bool) -> Cost:
+        known = variant.bytes_per_elem
         return self.cpu.loop(
             overhead_us=Range.of(variant.overhead_us),
             instructions=Range.of(variant.instr_per_elem).times(elements),
-            bytes_moved=Range.of(variant.bytes_per_elem).times(elements),
+            bytes_moved=Range.of(known).times(elements) if known else Range.exact(traffic),
             threads=self.cpu.parallel if threaded else 1,
         )

@@ -54,6 +54,31 @@ def flips_sign(case: Case) -> str | None:
     return None if same else f"{_shown(before)} before, {_shown(after)} after"
 
 
+@predicate
+def moved_alike(case: Case) -> str | None:
+    """all data quantised alike, so that moving bytes is all"""
+    operands = [*case.data_inputs(), *case.outputs()]
+    first = operands[0].tensor.quantization if operands else None
+    for role, tensor in operands:
+        found = tensor.quantization
+        if _marks(found) != _marks(first):
+            return f"{role} and {operands[0].role} differ in scale or zero point"
+    return None
+
+
+@predicate
+def constant_parameters(case: Case) -> str | None:
+    """constants for all that says how (axes, sizes, ranges)"""
+    data = {tensor.id for _, tensor in case.data_inputs()}
+    wrong = (role for role, tensor in case.inputs() if tensor.id not in data and not case.is_constant(tensor))
+    found = next(wrong, None)
+    return f"{found} is computed" if found else None
+
+
+def _marks(quantization: Quantization | None) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    return (quantization.scales, quantization.zero_points) if quantization else ((), ())
+
+
 def _shown(quantization: Quantization) -> str:
     return f"scale {quantization.scales[0]:g} and zero point {quantization.zero_points[0]}"
 

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "../moves/moves.h"
+#include "part.h"
+
+static void run(const ed_job *job, const void *const *inputs, void *const *outputs, size_t begin, size_t end,
+                void *scratch) {
+  (void)scratch;
+  ed_moves_run(job->state, inputs, outputs, begin, end, ed_copy_runs_neon);
+}
+
+ED_KERNEL(part, neon, ed_part_prepare, run);

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "../moves/moves.h"
+#include "slice.h"
+
+static void run(const ed_job *job, const void *const *inputs, void *const *outputs, size_t begin, size_t end,
+                void *scratch) {
+  (void)scratch;
+  ed_moves_run(job->state, inputs, outputs, begin, end, ed_copy_runs_neon);
+}
+
+ED_KERNEL(slice, neon, ed_slice_prepare, run);
