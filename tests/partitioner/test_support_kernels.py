@@ -25,6 +25,11 @@ def parts(first: T, second: T, axis: T | None = None) -> Made:
     return single_op("SPLIT", [axis or ints(0), T((8,), scales=first.scales, zero_point=1)], [first, second])
 
 
+def slopes(*shape: int) -> Made:
+    image = T((1, 2, 2, 4))
+    return single_op("PRELU", [image, T(shape)], [image])
+
+
 ABS = {"ABS": ["int8"]}
 HALVES = {"HARD_SWISH": {"low": 0.5, "high": 2}}
 BOUNDARIES = [
@@ -48,6 +53,13 @@ BOUNDARIES = [
     Boundary(
         "moved_alike", True, parts(scaled(0.5, 1), scaled(0.5, 1)), parts(scaled(0.5, 1), scaled(0.5, 2)),
         "output 1 and input 1 differ in scale or zero point",
+    ),
+    Boundary(
+        "second_repeats", True, slopes(1, 1, 4), slopes(2, 1, 1), "a second input of shape [2, 1, 1] for [1, 2, 2, 4]"
+    ),
+    Boundary(
+        "second_repeats", True, slopes(1), slopes(1, 1, 1, 1, 4),
+        "a second input of shape [1, 1, 1, 1, 4] for [1, 2, 2, 4]",
     ),
     Boundary(
         "constant_parameters", True, parts(scaled(1), scaled(1)), parts(scaled(1), scaled(1), axis=T((), "int32")),

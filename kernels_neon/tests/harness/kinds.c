@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "case.h"
 
-extern const ed_kind ed_kinds_unary[], ed_kinds_move[];
+extern const ed_kind ed_kinds_unary[], ed_kinds_move[], ed_kinds_rows[], ed_kinds_pool[], ed_kinds_binary[];
 
-const ed_kind *const ed_kinds[] = {ed_kinds_unary, ed_kinds_move, NULL};
+const ed_kind *const ed_kinds[] = {ed_kinds_unary, ed_kinds_move, ed_kinds_rows, ed_kinds_pool, ed_kinds_binary, NULL};

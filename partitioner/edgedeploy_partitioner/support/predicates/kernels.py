@@ -67,6 +67,22 @@ def moved_alike(case: Case) -> str | None:
 
 
 @predicate
+def second_repeats(case: Case) -> str | None:
+    """a first input of the output's shape, and a second one like it, or of one value for each channel, or one"""
+    first, second, output = case.input(0), case.input(1), case.output(0)
+    if first is None or second is None or output is None:
+        return "an input is absent"
+    if first.shape != output.shape:
+        return f"shape {list(first.shape)} to {list(output.shape)}"
+    row = first.shape[-1:]
+    repeats = (
+        second.elements == 1 or second.shape == first.shape or (second.shape[-1:], (second.elements,)) == (row, row)
+    )
+    fits = repeats and len(second.shape) <= len(first.shape)
+    return None if fits else f"a second input of shape {list(second.shape)} for {list(first.shape)}"
+
+
+@predicate
 def constant_parameters(case: Case) -> str | None:
     """constants for all that says how (axes, sizes, ranges)"""
     data = {tensor.id for _, tensor in case.data_inputs()}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// AVERAGE_POOL_2D of 8-bit images, quantised alike before and after. The sum over the part of a window that is in the
+// image, divided by that part's size, is rounded half away from zero: of the stored values, whatever their zero point.
+#ifndef ED_AVERAGE_POOL_H
+#define ED_AVERAGE_POOL_H
+
+#include "pool.h"
+
+bool ed_average_pool_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_bytes);
+
+// One row of the output; `column`.. of its pixels, `channel`.. of their values.
+void ed_average_pool_pixel(const ed_pool *pool, const uint8_t *image, uint8_t *to, ed_span rows, ed_span columns,
+                           int32_t channel);
+
+#endif
