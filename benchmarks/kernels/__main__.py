@@ -30,6 +30,7 @@ from support.userland import userland
 _IMAGE = ("1x40x40x64",)
 SHAPES = {
     "STRIDED_SLICE": (*_IMAGE, "1x320x320x3"),
+    "SOFTMAX": ("1x40x40x16", *_IMAGE, "1x1000"),
     "CONCATENATION": ("1x40x40x24", "1x40x40x96", "1x40x40x384"),
 }
 """By op, where an image is not what it is usually given."""

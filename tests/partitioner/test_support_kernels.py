@@ -30,6 +30,7 @@ def slopes(*shape: int) -> Made:
     return single_op("PRELU", [image, T(shape)], [image])
 
 
+EIGHTHS = {"scale": 0.125, "zero_point": {"int8": 0, "uint8": 7}}
 ABS = {"ABS": ["int8"]}
 HALVES = {"HARD_SWISH": {"low": 0.5, "high": 2}}
 BOUNDARIES = [
@@ -54,6 +55,14 @@ BOUNDARIES = [
         "moved_alike", True, parts(scaled(0.5, 1), scaled(0.5, 1)), parts(scaled(0.5, 1), scaled(0.5, 2)),
         "output 1 and input 1 differ in scale or zero point",
     ),
+    Boundary(
+        "output_scale", EIGHTHS, between(1, 0.125), between(1, 0.25), "the output has scale 0.25 and zero point 0"
+    ),
+    Boundary(
+        "output_scale", EIGHTHS, quantize(scaled(1), scaled(0.125, 7, "uint8")), quantize(scaled(1), scaled(0.125, 7)),
+        "the output has scale 0.125 and zero point 7",
+    ),
+    Boundary("max_row", 4, unary(T((9, 4))), unary(T((1, 5))), "5 elements"),
     Boundary(
         "second_repeats", True, slopes(1, 1, 4), slopes(2, 1, 1), "a second input of shape [2, 1, 1] for [1, 2, 2, 4]"
     ),

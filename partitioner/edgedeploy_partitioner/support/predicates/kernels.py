@@ -54,6 +54,34 @@ def flips_sign(case: Case) -> str | None:
     return None if same else f"{_shown(before)} before, {_shown(after)} after"
 
 
+class OutputScale(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``zero_point`` is by element type."""
+
+    scale: float
+    zero_point: dict[str, int]
+
+    def __str__(self) -> str:
+        return f"{self.scale:g} with zero point {', '.join(f'{point} for {t}' for t, point in self.zero_point.items())}"
+
+
+@predicate
+def output_scale(case: Case, wanted: OutputScale) -> str | None:
+    """an output of scale {}"""
+    output = case.output(0)
+    found = _quantization(output)
+    if output is None or found is None:
+        return "the output has not one scale"
+    fits = found.scales[0] == wanted.scale and found.zero_points[0] == wanted.zero_point.get(output.dtype.value)
+    return None if fits else f"the output has {_shown(found)}"
+
+
+@predicate
+def max_row(case: Case, limit: int) -> str | None:
+    """at most {} elements along the last dimension"""
+    data = case.data()
+    return f"{data.shape[-1]} elements" if data and data.shape and data.shape[-1] > limit else None
+
+
 @predicate
 def moved_alike(case: Case) -> str | None:
     """all data quantised alike, so that moving bytes is all"""
