@@ -137,7 +137,10 @@ class KernelCase:
         g = model.subgraph()
         ids = [self._operand(g, operand, value) for operand, value in zip(self.inputs, self.fed, strict=True)]
         results = [g.tensor(o.shape, o.type, o.quantization) for o in self.outputs]
-        g.op(self.op, ids, results, op_version=1, **self.options)
+        if self.op.startswith("edgedeploy."):  # no op of TFLite
+            g.op("CUSTOM", ids, results, custom_code=self.op)
+        else:
+            g.op(self.op, ids, results, op_version=1, **self.options)
         g.outputs(*results)
         return model.build()
 
