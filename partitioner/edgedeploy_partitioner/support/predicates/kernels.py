@@ -76,6 +76,16 @@ def output_scale(case: Case, wanted: OutputScale) -> str | None:
 
 
 @predicate
+def scales_below(case: Case, limit: float) -> str | None:
+    """inputs of scales below {}"""
+    for role, tensor in case.data_inputs():
+        found = _quantization(tensor)
+        if found and not found.scales[0] < limit:
+            return f"{role} has scale {found.scales[0]:g}"
+    return None
+
+
+@predicate
 def max_row(case: Case, limit: int) -> str | None:
     """at most {} elements along the last dimension"""
     data = case.data()
