@@ -30,7 +30,10 @@ from support.userland import userland
 _IMAGE = ("1x40x40x64",)
 SHAPES = {
     "STRIDED_SLICE": (*_IMAGE, "1x320x320x3"),
-    "SOFTMAX": ("1x40x40x16", *_IMAGE, "1x1000"),
+    "SOFTMAX": ("1x128x128x4", "1x40x40x16", *_IMAGE, "1x1000"),
+    "AVERAGE_POOL_2D": ("1x40x40x24", *_IMAGE),
+    "MAX_POOL_2D": ("1x40x40x24", *_IMAGE),
+    "PRELU": ("1x40x40x3", "1x40x40x24", *_IMAGE),
     "CONCATENATION": ("1x40x40x24", "1x40x40x96", "1x40x40x384"),
 }
 """By op, where an image is not what it is usually given."""

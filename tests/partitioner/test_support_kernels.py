@@ -63,7 +63,8 @@ BOUNDARIES = [
         "the output has scale 0.125 and zero point 7",
     ),
     Boundary("scales_below", 1, between(0.5, 2), between(1, 0.5), "input 0 has scale 1"),
-    Boundary("max_row", 4, unary(T((9, 4))), unary(T((1, 5))), "5 elements"),
+    Boundary("row", [2, 4], unary(T((9, 4))), unary(T((1, 5))), "5 elements"),
+    Boundary("row", [2, 4], unary(T((9, 2))), unary(T((9, 1))), "1 elements"),
     Boundary(
         "second_repeats", True, slopes(1, 1, 4), slopes(2, 1, 1), "a second input of shape [2, 1, 1] for [1, 2, 2, 4]"
     ),

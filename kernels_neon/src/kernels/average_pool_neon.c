@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) void run_row(const ed_pool *pool, c
   for (int32_t x = 0; x < pool->out_width; x++, to += channels) {
     ed_span columns = ed_pool_span(pool, 1, x);
     int32_t width = columns.end - columns.begin;
-    if (channels < 16 || height * width > MOST_COUNT) {
+    if (height * width > MOST_COUNT) {
       ed_average_pool_pixel(pool, image, to, rows, columns, 0);
       continue;
     }

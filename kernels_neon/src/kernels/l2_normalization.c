@@ -7,7 +7,8 @@
 #include "expect.h"
 #include "reject.h"
 
-enum { MOST = 1 << 15 };  // elements of a row, so that the sum of squares fits 31 bits
+// Elements of a row: fewer are no faster than in the stock runtime, and the sum of squares fits 31 bits.
+enum { LEAST = 16, MOST = 1 << 15 };
 
 bool ed_l2_normalization_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_bytes) {
   if (op->builtin != kOpL2Normalization)
@@ -19,8 +20,8 @@ bool ed_l2_normalization_prepare(const ed_op *op, ed_job *job, char *reason, siz
       !ed_expect_type(to, from->type, reason, reason_bytes) || !ed_expect_same_shape(from, to, reason, reason_bytes))
     return false;
   size_t row = from->rank ? (size_t)from->dims[from->rank - 1] : 0;
-  if (!row || row >= MOST || from->rank > 4 || (params && params->activation != kTfLiteActNone))
-    return ed_reject(reason, reason_bytes, "expected rows of at most %d elements, in 4 dimensions, no activation",
+  if (row < LEAST || row >= MOST || from->rank > 4 || (params && params->activation != kTfLiteActNone))
+    return ed_reject(reason, reason_bytes, "expected rows of %d to %d elements, in 4 dimensions, no activation", LEAST,
                      MOST - 1);
   if (to->scale != 1.0f / 128 || to->zero_point != ed_least(to->type) + 128)
     return ed_reject(reason, reason_bytes, "expected an output of -1 to 127/128");

@@ -55,6 +55,8 @@ bool ed_pool_prepare(const ed_op *op, int32_t builtin, ed_pool *pool, size_t *ro
               window(pool, 0, from->dims[1], to->dims[1], params->padding) &&
               window(pool, 1, from->dims[2], to->dims[2], params->padding);
   if (!fits) return ed_reject(reason, reason_bytes, "expected images of the sizes that the windows give");
+  if (from->dims[3] < ED_POOL_CHANNELS)
+    return ed_reject(reason, reason_bytes, "expected at least %d channels, got %d", ED_POOL_CHANNELS, from->dims[3]);
   pool->height = from->dims[1];
   pool->width = from->dims[2];
   pool->channels = from->dims[3];

@@ -7,7 +7,7 @@ import msgspec
 
 from edgedeploy_partitioner.model.graph import DType, Quantization, Tensor
 from edgedeploy_partitioner.support.case import Case
-from edgedeploy_partitioner.support.predicates.registry import predicate
+from edgedeploy_partitioner.support.predicates.registry import Between, predicate
 
 
 class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,10 +86,10 @@ def scales_below(case: Case, limit: float) -> str | None:
 
 
 @predicate
-def max_row(case: Case, limit: int) -> str | None:
-    """at most {} elements along the last dimension"""
+def row(case: Case, sizes: Between) -> str | None:
+    """{} elements along the last dimension"""
     data = case.data()
-    return f"{data.shape[-1]} elements" if data and data.shape and data.shape[-1] > limit else None
+    return f"{data.shape[-1]} elements" if data and data.shape and not sizes.holds(data.shape[-1]) else None
 
 
 @predicate
