@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 HEAD = """# Every model on every board
 
 Made by `make docs`. Each row is a plan: what `edgedeploy partition` predicts for one inference, with the default
-options of the board, and what it is compared with. The first ten models are the files in `examples/`, the others are
+options of the board, and what it is compared with. The first twelve models are the files in `examples/`, the others are
 networks of which only the shapes are known, written down in `benchmarks/cost/networks/`. **These are analytical
 estimates; nothing here was run on hardware.**
 
