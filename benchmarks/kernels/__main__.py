@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions per output element of our kernels and of the stock runtime, in one emulated run.
+"""Instructions per element of our kernels and of the stock runtime, in one emulated run.
 
     python -m benchmarks.kernels [KERNEL ...] [--core cortex-a76]
 
@@ -35,8 +35,13 @@ SHAPES = {
     "MAX_POOL_2D": ("1x40x40x24", *_IMAGE),
     "PRELU": ("1x40x40x3", "1x40x40x24", *_IMAGE),
     "CONCATENATION": ("1x40x40x24", "1x40x40x96", "1x40x40x384"),
+    "TOPK_V2": ("1x6400", "400x80", "1x1x6400", "1x40x80", "1x1x1x8400"),
+    "NON_MAX_SUPPRESSION_V4": ("1000",),
+    "NON_MAX_SUPPRESSION_V5": ("1000",),
+    "CUSTOM:TFLite_Detection_PostProcess": ("1917x91", "1917x91x1"),
 }
-"""By op, where an image is not what it is usually given."""
+"""By op, where an image is not what it is usually given: five of a row, half of it, an eighth; boxes and their scores,
+once more by class."""
 BORDERS = tuple(
     Work(kernel, "neon", f"edgedeploy.{kernel}", dtype, "1x40x40x64", "xnnpack")
     for kernel, types in (("to_blocks", ("int8", "uint8", "float32")), ("from_blocks", ("int8", "uint8", "int16")))

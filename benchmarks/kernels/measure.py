@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from edgedeploy_partitioner.model.build import Model
+from edgedeploy_profiles import load_kernel_costs
 from edgedeploy_profiles.schema import Core
-from support.kernel_programs import RESOLVERS, Array, programs, type_number, typical
+from support.kernel_programs import RESOLVERS, Array, KernelCase, programs, type_number, typical
 from support.userland import Userland
 
 _HERE = Path(__file__).parent
@@ -95,10 +96,17 @@ def count(works: Sequence[Work], board: Userland, core: Core) -> list[Counted]:
     for i, (work, case) in enumerate(zip(works, models, strict=True), 1):
         stock, kernel, copy = spans[3 * i : 3 * i + 3]
         refusal, taken = answers[i]
-        elements = sum(operand.elements for operand in case.outputs)
+        elements = _elements(case)
         ours = kernel - empty if taken else None
         found.append(Counted(work, elements, None if refusal else stock - call, ours, copy - empty, refusal))
     return found
+
+
+def _elements(case: KernelCase) -> int:
+    """What the planner counts instructions by."""
+    if case.op.removeprefix("CUSTOM:") in load_kernel_costs().per_input:
+        return max(operand.elements for operand in case.inputs)
+    return sum(operand.elements for operand in case.outputs)
 
 
 _NOTHING = Work("", "", "RELU", "float32", "1", "builtin")

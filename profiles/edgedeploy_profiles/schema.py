@@ -168,7 +168,8 @@ class Board(Value, frozen=True):
 
 class Variant(Value, frozen=True):
     """One build of a kernel. Its time is ``overhead + max(elements x instructions / (IPC x clock), elements x bytes /
-    bandwidth)``, elements being those of the outputs. Without ``bytes_per_elem`` every operand is read or written once.
+    bandwidth)``, elements being those of the outputs, or of the largest input for the ops that
+    ``costs/cpu-kernels.toml`` lists as ``per_input``. Without ``bytes_per_elem`` every operand is read or written once.
     """
 
     symbol: str

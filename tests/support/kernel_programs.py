@@ -137,10 +137,13 @@ class KernelCase:
         g = model.subgraph()
         ids = [self._operand(g, operand, value) for operand, value in zip(self.inputs, self.fed, strict=True)]
         results = [g.tensor(o.shape, o.type, o.quantization) for o in self.outputs]
-        if self.op.startswith("edgedeploy."):  # no op of TFLite
-            g.op("CUSTOM", ids, results, custom_code=self.op)
-        else:
-            g.op(self.op, ids, results, op_version=1, **self.options)
+        code, _, custom_code = self.op.partition(":")
+        options = dict(self.options)
+        if custom_code:
+            options |= {"custom_code": custom_code, "custom_options": bytes.fromhex(options["custom_options"])}
+        elif code.startswith("edgedeploy."):  # no op of TFLite
+            code, options = "CUSTOM", {"custom_code": code}
+        g.op(code, ids, results, op_version=1, **options)
         g.outputs(*results)
         return model.build()
 

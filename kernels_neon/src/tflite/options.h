@@ -18,10 +18,12 @@ enum {
   kOpReluN1To1 = 20,
   kOpRelu6 = 21,
   kOpSoftmax = 25,
+  kOpCustom = 32,
   kOpBatchToSpaceNd = 37,
   kOpSpaceToBatchNd = 38,
   kOpStridedSlice = 45,
   kOpExp = 47,
+  kOpTopkV2 = 48,
   kOpSplit = 49,
   kOpLogSoftmax = 50,
   kOpPrelu = 54,
@@ -40,6 +42,8 @@ enum {
   kOpSplitV = 102,
   kOpQuantize = 114,
   kOpHardSwish = 117,
+  kOpNonMaxSuppressionV4 = 120,
+  kOpNonMaxSuppressionV5 = 121,
 };
 
 typedef enum { kTfLitePaddingUnknown = 0, kTfLitePaddingSame, kTfLitePaddingValid } TfLitePadding;

@@ -30,7 +30,7 @@ size_t ed_tensor_bytes(const ed_tensor *tensor) {
   return ed_elements(tensor) * ed_type_bytes(tensor->type);
 }
 
-static void *own(ed_case *made, size_t bytes) {
+void *ed_own(ed_case *made, size_t bytes) {
   CHECK(made->owned_count < (int)(sizeof made->owned / sizeof *made->owned));
   void *memory = calloc(1, bytes + 1);
   CHECK(memory);
@@ -54,9 +54,9 @@ ed_tensor *ed_add_output(ed_case *made, TfLiteType type, int rank, const int32_t
 }
 
 void ed_quantise(ed_case *made, ed_tensor *tensor, float scale, int32_t zero_point) {
-  TfLiteFloatArray *scales = own(made, sizeof *scales + sizeof scale);
-  TfLiteIntArray *zero_points = own(made, sizeof *zero_points + sizeof zero_point);
-  TfLiteAffineQuantization *quantization = own(made, sizeof *quantization);
+  TfLiteFloatArray *scales = ed_own(made, sizeof *scales + sizeof scale);
+  TfLiteIntArray *zero_points = ed_own(made, sizeof *zero_points + sizeof zero_point);
+  TfLiteAffineQuantization *quantization = ed_own(made, sizeof *quantization);
   scales->size = zero_points->size = 1;
   scales->data[0] = tensor->scale = scale;
   zero_points->data[0] = tensor->zero_point = zero_point;
@@ -71,7 +71,7 @@ void ed_quantise_any(ed_case *made, ed_random *random, ed_tensor *tensor) {
 }
 
 void ed_add_constant(ed_case *made, int count, const int32_t *values) {
-  int32_t *memory = own(made, sizeof *values * (size_t)count);
+  int32_t *memory = ed_own(made, sizeof *values * (size_t)count);
   memcpy(memory, values, sizeof *values * (size_t)count);
   ed_tensor *tensor = ed_add_input(made, kTfLiteInt32, 1, &(int32_t){count});
   tensor->data = made->fed[tensor - made->inputs] = memory;
@@ -105,9 +105,19 @@ static void fill(ed_random *random, const ed_tensor *tensor, void *memory) {
 
 void ed_fill_constant(ed_case *made, ed_random *random) {
   int last = made->op.inputs_count - 1;
-  void *memory = own(made, ed_tensor_bytes(&made->inputs[last]));
+  void *memory = ed_own(made, ed_tensor_bytes(&made->inputs[last]));
   fill(random, &made->inputs[last], memory);
   made->inputs[last].data = made->fed[last] = memory;
+}
+
+void ed_custom_options(ed_case *made, const char *custom_name, const uint8_t *options, size_t bytes) {
+  made->op.custom_name = custom_name;
+  made->op.params = memcpy(ed_own(made, bytes), options, bytes);
+  made->op.params_bytes = bytes;
+  char hex[800];
+  CHECK(2 * bytes < sizeof hex);
+  for (size_t i = 0; i < bytes; i++) snprintf(hex + 2 * i, 3, "%02x", options[i]);
+  ED_OPTIONS(made, "{\"custom_options\": \"%s\"}", hex);
 }
 
 void ed_case_make(const ed_kind *kind, ed_random *random, ed_case *made) {
@@ -118,7 +128,7 @@ void ed_case_make(const ed_kind *kind, ed_random *random, ed_case *made) {
   kind->make(kind, random, made);
   for (int i = 0; i < made->op.inputs_count; i++) {
     if (made->fed[i] || made->inputs[i].type == kTfLiteNoType) continue;
-    made->fed[i] = own(made, ed_tensor_bytes(&made->inputs[i]));
+    made->fed[i] = ed_own(made, ed_tensor_bytes(&made->inputs[i]));
     fill(random, &made->inputs[i], made->fed[i]);
   }
 }

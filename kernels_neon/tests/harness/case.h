@@ -13,7 +13,7 @@ enum { ED_MAX_OPERANDS = 24 };
 typedef struct {
   ed_op op;
   const char *name;   // of the op, in the schema
-  char options[400];  // of the op, as JSON: the same as `op.params`
+  char options[2048];  // of the op, as JSON: the same as `op.params`
   _Alignas(8) char params[64];
   ed_tensor inputs[ED_MAX_OPERANDS], outputs[ED_MAX_OPERANDS];
   void *fed[ED_MAX_OPERANDS];  // what the inputs hold, constants too
@@ -47,6 +47,8 @@ void ed_quantise_any(ed_case *made, ed_random *random, ed_tensor *tensor);
 void ed_add_constant(ed_case *made, int count, const int32_t *values);
 // Gives the last input what its type can hold, and makes it a constant.
 void ed_fill_constant(ed_case *made, ed_random *random);
+void ed_custom_options(ed_case *made, const char *custom_name, const uint8_t *options, size_t bytes);
+void *ed_own(ed_case *made, size_t bytes);  // zeros, freed with the case
 #define ED_OPTIONS(MADE, ...) snprintf((MADE)->options, sizeof(MADE)->options, __VA_ARGS__)
 
 #endif

@@ -43,6 +43,16 @@ class CpuCost:
             memory_us=bytes_moved.times(1e-3).over(self._bandwidth(threads, bytes_moved.value)),
         )
 
+    def elements(self, graph: Graph, op: Op) -> int:
+        """What instructions are counted by: elements of the outputs, or of the largest input."""
+        ids = op.inputs if op.name in self.kernels.per_input else op.outputs
+        tensors = _tensors(graph, op, ids)
+        return (
+            max((max(t.elements, 0) for t in tensors), default=0)
+            if ids is op.inputs
+            else sum(max(t.elements, 0) for t in tensors)
+        )
+
     def _threads(self, op: Op, kernel: str) -> int:
         threaded = self.kernels.threaded[kernel]
         return self.parallel if "*" in threaded or op.name in threaded else 1
@@ -62,7 +72,7 @@ class CpuCost:
         return Range(shared.value, shared.low, shared.high * (2 if can_be_cached else 1))
 
     def _cycles(self, graph: Graph, op: Op, kernel: str, done: Work) -> Range:
-        elements, ipc = self._elements(graph, op), Range.of(self.core.ipc)
+        elements, ipc = self.elements(graph, op), Range.of(self.core.ipc)
         if not done.macs:
             return Range.of(self._instructions(kernel, op, _data_type(graph, op))).times(elements).over(ipc)
         rate = self._mac_rate(kernel, _mac_class(op), _arithmetic(graph, op))
@@ -91,15 +101,6 @@ class CpuCost:
             if found is not None:
                 return found
         raise KeyError(f"{kernel}.other.any")
-
-    def _elements(self, graph: Graph, op: Op) -> int:
-        ids = op.inputs if op.name in self.kernels.per_input else op.outputs
-        tensors = _tensors(graph, op, ids)
-        return (
-            max((max(t.elements, 0) for t in tensors), default=0)
-            if ids is op.inputs
-            else sum(max(t.elements, 0) for t in tensors)
-        )
 
 
 def _tensors(graph: Graph, op: Op, ids: tuple[int, ...]) -> tuple[Tensor, ...]:

@@ -27,9 +27,8 @@ class NeonCost:
     def op(self, graph: Graph, op: Op, kernel: str) -> tuple[Cost, str]:
         """Time of one run of ``op`` with the fastest variant for this core, and that variant's name."""
         chosen = self.kernels[kernel]
-        outputs = [graph.tensor(op.subgraph, t) for t in op.outputs if t >= 0]
-        elements = sum(max(tensor.elements, 0) for tensor in outputs)
-        operands = [*outputs, *(graph.tensor(op.subgraph, t) for t in op.inputs if t >= 0)]
+        elements = self.cpu.elements(graph, op)
+        operands = [graph.tensor(op.subgraph, t) for t in (*op.inputs, *op.outputs) if t >= 0]
         traffic = sum(max(tensor.nbytes, 0) for tensor in operands)
         costs = {
             name: self._time(variant, elements, traffic, chosen.threaded)

@@ -15,7 +15,8 @@ from edgedeploy_profiles.schema import Backend
 
 _PARAMETERS = {
     "ARG_MAX": (1,), "ARG_MIN": (1,), "BATCH_TO_SPACE_ND": (1, 2), "BROADCAST_TO": (1,), "CUMSUM": (1,),
-    "EXPAND_DIMS": (1,), "GATHER": (1,), "GATHER_ND": (1,), "MEAN": (1,), "MIRROR_PAD": (1,), "PAD": (1,),
+    "EXPAND_DIMS": (1,), "GATHER": (1,), "GATHER_ND": (1,), "MEAN": (1,), "MIRROR_PAD": (1,),
+    "NON_MAX_SUPPRESSION_V4": (2, 3, 4), "NON_MAX_SUPPRESSION_V5": (2, 3, 4, 5), "PAD": (1,),
     "PADV2": (1,), "REDUCE_MAX": (1,), "REDUCE_MIN": (1,), "REDUCE_PROD": (1,), "RESHAPE": (1,),
     "RESIZE_BILINEAR": (1,), "RESIZE_NEAREST_NEIGHBOR": (1,), "REVERSE_SEQUENCE": (1,), "REVERSE_V2": (1,),
     "SELECT": (0,), "SELECT_V2": (0,), "SLICE": (1, 2), "SPACE_TO_BATCH_ND": (1, 2), "SPLIT": (0,), "SPLIT_V": (1, 2),

@@ -68,7 +68,7 @@ def check_table(backend: Backend) -> None:
     file = file or f"backends/{backend.name}.toml"
     for i, rule in enumerate(backend.rules):
         for op in rule.maps_to:
-            if op not in known:
+            if op.removeprefix("CUSTOM:") == op and op not in known:
                 near = difflib.get_close_matches(op, known, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
                 where = f"kernel {rule.kernel}" if backend.name == NEON else f"rules[{i}].maps_to"
@@ -97,7 +97,7 @@ def _claims(case: Case) -> Iterator[Judged]:
         reason = "unpacks a constant once, before the model runs"
         yield _judged(case, npu, "supported", reason, "folded", "assumed: by construction")
         return
-    rules = [rule for rule in backend.rules if op.code in rule.maps_to and soc in (rule.socs or backend.socs)]
+    rules = [rule for rule in backend.rules if op.kind in rule.maps_to and soc in (rule.socs or backend.socs)]
     yield from (_by_rule(case, rule) for rule in rules)
     if not rules and not refusals:
         reason = f"the {backend.title} {backend.sdk_version} table has no row for {op.code}"
@@ -122,7 +122,7 @@ def _violations(case: Case, rule: Rule) -> Iterator[Judged]:
                 told = _judged(case, rule.kernel, row.otherwise, reason, name, row.source, row.sdk_version)
                 yield replace(told, evidence=rule.evidence, fusion=rule.fusion)
     for name, found, needed in _broken(case, rule):
-        reason = f"{found}; {rule.maps_to[case.op.code]} needs {needed}{_aside(rule)}"
+        reason = f"{found}; {rule.maps_to[case.op.kind]} needs {needed}{_aside(rule)}"
         yield _judged(case, rule.kernel, "refused", reason, name, rule.source, rule.sdk_version, rule.evidence)
 
 
@@ -155,7 +155,7 @@ def _by_row(case: Case, rule: Rule) -> Judged:
         where = "the ARM cores"
     cast = f", computed in {computed}" if data and computed != data.dtype.value else ""
     aside = _aside(rule) if rule.verdict != "supported" else ""
-    reason = f"{becomes} {rule.maps_to[case.op.code]} on {where}{cast}{aside}"
+    reason = f"{becomes} {rule.maps_to[case.op.kind]} on {where}{cast}{aside}"
     return _judged(
         case, rule.kernel, rule.verdict, reason, "row", rule.source, rule.sdk_version, rule.evidence, rule.fusion
     )

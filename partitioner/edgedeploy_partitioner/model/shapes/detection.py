@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 from flatbuffers import flexbuffers
 
@@ -21,11 +22,24 @@ def detection_post_process(site: Site) -> list[Shape]:
 
 def detection_shapes(graph: Graph, op: Op) -> list[Shape]:
     """Shapes of the boxes, classes, scores and their number; nothing if the options cannot be read."""
-    if op.custom_options is None:
-        return []
+    options = detection_options(graph, op)
     try:
-        options = flexbuffers.GetRoot(bytes(graph.bytes_of(op.custom_options))).AsMap  # nothing else of it is decoded
-        found = int(options["max_detections"].AsInt) * int(options["max_classes_per_detection"].AsInt)
-    except (AssertionError, LookupError, OverflowError, TypeError, ValueError, struct.error):
+        found = int(options["max_detections"]) * int(options["max_classes_per_detection"])
+    except (LookupError, OverflowError, ValueError):
         return []
     return [(1, found, 4), (1, found), (1, found), (1,)][: len(op.outputs)] if 0 < found <= MAX_DIM // 4 else []
+
+
+def detection_options(graph: Graph, op: Op) -> Mapping[str, float]:
+    """The numbers among the op's options, by name; nothing if they cannot be read."""
+    if op.custom_options is None:
+        return {}
+    try:
+        options = flexbuffers.GetRoot(bytes(graph.bytes_of(op.custom_options))).AsMap
+        return {key.AsKey: _number(value) for key, value in zip(options.Keys, options.Values, strict=True)}
+    except (AssertionError, LookupError, OverflowError, TypeError, ValueError, struct.error):
+        return {}
+
+
+def _number(value: flexbuffers.Ref) -> float:
+    return float(value.AsFloat) if value.IsFloat else int(value.AsBool if value.IsBool else value.AsInt)
