@@ -30,22 +30,13 @@ static inline uint8x16_t greatest_16(const uint8_t *from, int32_t count, size_t 
   return most;
 }
 
-// Of `bytes` bytes next to one another, each the greatest of `count` that lie `step` apart.
+// Of 16 bytes or more next to one another, each the greatest of `count` that lie `step` apart.
 static inline __attribute__((always_inline)) void greatest(const uint8_t *from, uint8_t *to, size_t bytes,
                                                            int32_t count, size_t step, bool is_unsigned) {
   size_t i = 0;
   for (; i + 64 <= bytes; i += 64) greatest_64(from + i, to + i, count, step, is_unsigned);
   for (; i + 16 <= bytes; i += 16) vst1q_u8(to + i, greatest_16(from + i, count, step, is_unsigned));
-  if (i < bytes && bytes >= 16) {
-    vst1q_u8(to + bytes - 16, greatest_16(from + bytes - 16, count, step, is_unsigned));
-    return;
-  }
-  for (; i < bytes; i++) {
-    const uint8_t *at = from + i;
-    uint8_t most = *at;
-    for (int32_t k = 1; k < count; k++) most = greater_byte(most, *(at += step), is_unsigned);
-    to[i] = most;
-  }
+  if (i < bytes) vst1q_u8(to + bytes - 16, greatest_16(from + bytes - 16, count, step, is_unsigned));
 }
 
 static void clamp(const ed_pool *pool, uint8_t *to, size_t bytes) {
