@@ -43,7 +43,7 @@ test: lint  ## lint, then all tests
 
 lint: $(DEV)  ## ruff, clang-format, mypy --strict, the import contracts, Python 3.9 for the agent
 	$(BIN)/ruff check .
-	$(BIN)/clang-format --dry-run -Werror $(shell find kernels_neon -name '*.[ch]' -not -path '*/build/*')
+	$(BIN)/clang-format --dry-run -Werror $(shell find kernels_neon benchmarks -name '*.[ch]' -not -path '*/build/*')
 	$(BIN)/mypy host partitioner profiles kernels_neon protos device_agent tests benchmarks tools
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --no-tips --target=3.9- --violations device_agent

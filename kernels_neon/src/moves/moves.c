@@ -27,8 +27,8 @@ static size_t runs(const ed_box *box) {
   return count;
 }
 
-// Fills `index` with where the output's bytes `at`.. of a row are in the input, from byte `start` on; false if not all are
-// in the window.
+// Fills `index` with where the output's bytes `at`.. of a row are in the input, from byte `start` on; false if not all
+// are in the window.
 static bool look_for(const ed_box *box, size_t at, size_t bytes, size_t start, size_t window, uint8_t *index) {
   size_t step = (size_t)box->from[box->rank - 1];
   for (size_t i = 0; i < bytes; i++) {
@@ -68,14 +68,21 @@ void ed_moves_add(ed_moves *moves, const ed_box *given) {
     drop(&box, last);
   }
   for (int i = box.rank - 2; i >= 0; i--) {
-    bool goes_on = box.to[i] == box.dims[i + 1] * box.to[i + 1] &&
-                   (is_fill || box.from[i] == box.dims[i + 1] * box.from[i + 1]);
+    bool goes_on =
+        box.to[i] == box.dims[i + 1] * box.to[i + 1] && (is_fill || box.from[i] == box.dims[i + 1] * box.from[i + 1]);
     if (!goes_on) continue;
     box.dims[i + 1] *= box.dims[i];
     drop(&box, i);
   }
-  if (!box.rank) box = (ed_box){.input = box.input, .output = box.output, .fill = box.fill, .rank = 1, .dims = {1},
-                                .from_start = box.from_start, .to_start = box.to_start, .run = box.run};
+  if (!box.rank)
+    box = (ed_box){.input = box.input,
+                   .output = box.output,
+                   .fill = box.fill,
+                   .rank = 1,
+                   .dims = {1},
+                   .from_start = box.from_start,
+                   .to_start = box.to_start,
+                   .run = box.run};
   box.gather = gather_of(&box);
   const ed_box *before = moves->count ? &moves->boxes[moves->count - 1] : NULL;
   box.first = before ? before->first + runs(before) : 0;
@@ -172,7 +179,8 @@ void ed_dense_steps(const ed_tensor *tensor, ptrdiff_t *steps) {
 }
 
 bool ed_expect_alike(const ed_tensor *a, const ed_tensor *b, char *reason, size_t reason_bytes) {
-  if (!ed_element_bytes(a->type)) return ed_reject(reason, reason_bytes, "expected plain elements, got type %d", a->type);
+  if (!ed_element_bytes(a->type))
+    return ed_reject(reason, reason_bytes, "expected plain elements, got type %d", a->type);
   if (a->type != b->type || a->scale != b->scale || a->zero_point != b->zero_point)
     return ed_reject(reason, reason_bytes, "expected operands of one type, scale and zero point");
   return true;

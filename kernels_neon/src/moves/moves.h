@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only move elements, as copies of boxes: runs of bytes that lie some steps apart in the input and in the output.
+// Ops that only move elements, as copies of boxes: runs of bytes that lie some steps apart in the input and in the
+// output.
 #ifndef ED_MOVES_H
 #define ED_MOVES_H
 
@@ -8,10 +9,10 @@
 // Short runs that follow one another in the output, looked up in a window of the input some at a time; the bytes of a
 // vector that are left when the last whole window was used are looked up in one that ends with the row.
 typedef struct {
-  size_t at_once;       // runs; 0 if the box is not done like that
-  size_t window;        // bytes: 32 or 64
-  uint8_t index[16];    // where in the window each byte of a vector is
-  uint8_t at_end[16];   // the same for the last 16 bytes of a row, in the last window of the row
+  size_t at_once;      // runs; 0 if the box is not done like that
+  size_t window;       // bytes: 32 or 64
+  uint8_t index[16];   // where in the window each byte of a vector is
+  uint8_t at_end[16];  // the same for the last 16 bytes of a row, in the last window of the row
 } ed_gather;
 
 // Runs at every index of a box of `rank` dimensions, the last one varying fastest; all steps and starts are in bytes.

@@ -21,17 +21,17 @@ static inline void pass(rest *left, size_t runs) {
 }
 
 // Runs of BYTES to twice as many: the first and the last BYTES of each, which may overlap.
-#define ENDS(BYTES, TYPE)                                                \
-  static void copy_ends_##BYTES(rest left, size_t run) {                 \
-    size_t last = run - BYTES;                                           \
+#define ENDS(BYTES, TYPE)                                                          \
+  static void copy_ends_##BYTES(rest left, size_t run) {                           \
+    size_t last = run - BYTES;                                                     \
     for (; left.count && !last; pass(&left, 1)) memcpy(left.to, left.from, BYTES); \
-    for (; left.count; pass(&left, 1)) {                                 \
-      TYPE head, tail;                                                   \
-      memcpy(&head, left.from, BYTES);                                   \
-      memcpy(&tail, left.from + last, BYTES);                            \
-      memcpy(left.to, &head, BYTES);                                     \
-      memcpy(left.to + last, &tail, BYTES);                              \
-    }                                                                    \
+    for (; left.count; pass(&left, 1)) {                                           \
+      TYPE head, tail;                                                             \
+      memcpy(&head, left.from, BYTES);                                             \
+      memcpy(&tail, left.from + last, BYTES);                                      \
+      memcpy(left.to, &head, BYTES);                                               \
+      memcpy(left.to + last, &tail, BYTES);                                        \
+    }                                                                              \
   }
 
 ENDS(1, uint8_t)
@@ -39,8 +39,8 @@ ENDS(2, uint16_t)
 ENDS(4, uint32_t)
 ENDS(8, uint64_t)
 
-// Runs of up to 16 bytes that follow one another in the output: each is written with what comes after it, which the next
-// one overwrites. Gives those that are left: the last one.
+// Runs of up to 16 bytes that follow one another in the output: each is written with what comes after it, which the
+// next one overwrites. Gives those that are left: the last one.
 static rest copy_over(rest left) {
   ptrdiff_t from = left.from_step, to = left.to_step;
   for (; left.count > 4; pass(&left, 4)) {
@@ -107,8 +107,8 @@ static inline __attribute__((always_inline)) rest gather(rest left, size_t run, 
   ptrdiff_t from = (ptrdiff_t)step * left.from_step, to = (ptrdiff_t)step * left.to_step;
   size_t times = (most + step - 1) / step;
   for (size_t i = 0; i < times; i++) {
-    uint8x16_t found = window == 32 ? vqtbl2q_u8(vld1q_u8_x2(left.from), index)
-                                    : vqtbl4q_u8(vld1q_u8_x4(left.from), index);
+    uint8x16_t found =
+        window == 32 ? vqtbl2q_u8(vld1q_u8_x2(left.from), index) : vqtbl4q_u8(vld1q_u8_x4(left.from), index);
     vst1q_u8(left.to, found);
     left.from += from;
     left.to += to;

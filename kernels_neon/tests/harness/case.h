@@ -12,7 +12,7 @@ enum { ED_MAX_OPERANDS = 24 };
 
 typedef struct {
   ed_op op;
-  const char *name;   // of the op, in the schema
+  const char *name;    // of the op, in the schema
   char options[2048];  // of the op, as JSON: the same as `op.params`
   _Alignas(8) char params[64];
   ed_tensor inputs[ED_MAX_OPERANDS], outputs[ED_MAX_OPERANDS];
