@@ -19,6 +19,9 @@ from edgedeploy_profiles.schema import Board, Cluster, Rate
 
 OTHER_CORE = {"arm": "cortex-a55", "x86": "generic-x86-64"}
 """What an unknown core is taken for: on Arm the slower profile."""
+_AVX512_CORE = "x86-64-avx512"
+_AVX512 = {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
+"""What TFLite's libraries ask for before they use any of it."""
 
 
 class Cpu(NamedTuple):
@@ -71,7 +74,8 @@ def _cpu(block: str, max_khz: Mapping[int, int], arm_cores: Mapping[int, str]) -
     named = re.search(r"@ (\d+\.\d+)GHz", fields.get("model name", ""))
     khz = max_khz.get(number, round(float(named[1]) * 1e6) if named else 0)
     if "CPU part" not in fields:
-        return Cpu(number, OTHER_CORE["x86"], khz)
+        has_avx512 = set(fields.get("flags", "").split()) >= _AVX512
+        return Cpu(number, _AVX512_CORE if has_avx512 else OTHER_CORE["x86"], khz)
     part = int(fields["CPU part"], 16) if fields.get("CPU implementer") == "0x41" else -1
     return Cpu(number, arm_cores.get(part, OTHER_CORE["arm"]), khz)
 

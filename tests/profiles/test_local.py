@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgedeploy_profiles import board_sha256, load_board
+from edgedeploy_profiles import board_sha256, load_board, load_core
 from edgedeploy_profiles.local import Cpu, probe, with_this_machine
 
 CORES = {0xD05: "cortex-a55", 0xD0B: "cortex-a76"}
@@ -55,6 +55,14 @@ def test_an_unknown_core_is_taken_for_the_slower_profile() -> None:
 def test_x86_names_its_clock_in_the_model_name(model: str, khz: int) -> None:
     assert probe(X86.format(3, model, "1234.567"), {}, CORES) == (Cpu(3, "generic-x86-64", khz),)
     assert probe(X86.format(3, model, "1234.567"), {3: 3_000_000}, CORES)[0].max_khz == 3_000_000
+
+
+def test_an_x86_with_all_that_the_libraries_ask_for_has_avx512() -> None:
+    every = "avx512f avx512cd avx512bw avx512dq avx512vl"
+    for flags, core in ((every, "x86-64-avx512"), (every.replace("avx512vl", ""), "generic-x86-64")):
+        found = probe(X86.format(0, "", "800").replace("fpu", f"fpu avx2 {flags}"), {}, CORES)
+        assert found == (Cpu(0, core, 0),)
+        assert ("avx512" in load_core(core).isa) == (core == "x86-64-avx512")
 
 
 def test_the_clock_of_the_moment_changes_nothing() -> None:
