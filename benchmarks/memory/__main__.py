@@ -2,13 +2,15 @@
 """Predicted memory against what real runtimes take: arena, heap, and the peak of the process.
 
     python -m benchmarks.memory [DIR] [-v] [--emulated] [--runtime NAME==VERSION] [--xnnpack on|off] [--threads N]
+                                 [--repeats N]
 
 Runs every .tflite file in DIR (``examples/`` if not given) in each runtime that is there (tests/support/runtimes.py),
 with XNNPACK and without. Arena: that of the main subgraph; "exact" counts the models for which
 the product says that it knows them to the byte, and of those the ones where it does. Heap: what malloc gave out, after
 two runs. Peak: VmHWM less the resident bytes before, in a process that ran another model first and has every page of
-the libraries resident, so that code which a model is the first to touch does not count as its own. The peak is that
-of the process with the whole file mapped. On emulated arm64 boards (``--emulated``) resident memory is the emulator's:
+the libraries resident, so that code which a model is the first to touch does not count as its own; the median of N
+processes, 3 if not given. The peak is that of the process with the whole file mapped. On emulated arm64 boards
+(``--emulated``) resident memory is the emulator's:
 there only arena and heap are compared.
 """
 
@@ -52,7 +54,12 @@ def main() -> int:
     print(f"{len(models)} models in {options.folder.name}/; errors are predicted/measured - 1")
     for setting in (Setting(r, xnnpack, options.threads) for r in runtimes for xnnpack in settings):
         found = list(
-            track(compare(models, setting, _TINY), setting.title, len(models), disable=not sys.stderr.isatty())
+            track(
+                compare(models, setting, _TINY, options.repeats),
+                setting.title,
+                len(models),
+                disable=not sys.stderr.isatty(),
+            )
         )
         results = [r for r in found if isinstance(r, Result)]
         print(f"\n{setting.title}: {len(results)} models", flush=True)
@@ -75,6 +82,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--xnnpack", choices=("on", "off"), help="only so")
     parser.add_argument("--emulated", action="store_true", help="on emulated arm64 boards as well")
     parser.add_argument("--runtime", metavar="NAME==VERSION", help="only this one")
+    parser.add_argument(
+        "--repeats", type=int, choices=range(1, 10, 2), default=3, metavar="N", help="processes a model"
+    )
     parser.add_argument("--threads", type=int, choices=range(1, 65), default=1, metavar="N")
     return parser
 

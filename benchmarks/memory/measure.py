@@ -75,13 +75,23 @@ class Skipped(NamedTuple):
     reason: str
 
 
-def compare(models: Sequence[Path], setting: Setting, tiny: Path) -> Iterator[Result | Skipped]:
-    """Each model predicted and measured. ``tiny`` runs first in each process, for what any model needs."""
+def compare(models: Sequence[Path], setting: Setting, tiny: Path, repeats: int = 1) -> Iterator[Result | Skipped]:
+    """Each model predicted and measured. ``tiny`` runs first in each process, for what any model needs.
+
+    Of ``repeats`` processes the one with the median peak counts: where blocks lie in the heap differs from one to the
+    next, and with it what of it is left unused.
+    """
     for i in range(0, len(models), _BATCH):
         batch = models[i : i + _BATCH]
-        answers = _measure(batch, setting, tiny)
-        for model, answer in zip(batch, answers, strict=True):
-            yield _result(model, answer, setting)
+        answers = [_measure(batch, setting, tiny) for _ in range(repeats)]
+        for model, of_model in zip(batch, zip(*answers, strict=True), strict=True):
+            yield _result(model, sorted(of_model, key=_grown)[repeats // 2], setting)
+
+
+def _grown(answer: Mapping[str, Any]) -> int:
+    """Bytes that became resident; -1 where that is not known."""
+    known = not answer["error"] and answer["peak_bytes"] is not None
+    return answer["peak_bytes"] - answer["stages"]["before"]["rss_bytes"] if known else -1
 
 
 def _measure(models: Iterable[Path], setting: Setting, tiny: Path) -> list[dict[str, Any]]:
