@@ -52,6 +52,10 @@ class Tiles:
     """Of the heap, whatever it takes."""
     fills_start: bool = True
     """A value in the workspace may lie below the lowest that is alive with it."""
+    fuses: bool = False
+    """An activation whose input nobody else reads is done by the operator before it."""
+    border_bytes: int = 12_000
+    """By which resident memory grows beyond the heap."""
 
 
 def _x86_64() -> Tiles:
@@ -79,7 +83,11 @@ def tiles(core: Core | None, release: Release = LITERT_2_3) -> Tiles:
     newest = X86_64 if core is None or "asimd" not in core.isa else _arm64(core)
     if release >= LITERT_2_3:
         return newest
-    return replace(newest, fills_start=False, reads_half=newest.reads_half and release.is_litert)
+    older = replace(newest, fills_start=False)
+    # By the first partition of any model its configuration is set up already: the delegate does it when it is created.
+    return older if release.is_litert else replace(
+        older, reads_half=False, fuses=True, delegate_bytes=0, border_bytes=4000
+    )  # fmt: skip
 
 
 def _arm64(core: Core) -> Tiles:

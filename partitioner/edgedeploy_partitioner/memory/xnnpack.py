@@ -8,7 +8,7 @@ hungriest needs. Constants in half precision are unpacked for the ops that canno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgedeploy_partitioner.memory.line import Line
@@ -28,6 +28,12 @@ _IN_PLACE_OPS = """
 """
 _IN_PLACE = frozenset(_IN_PLACE_OPS.split())
 _READS_HALF = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
+# An activation whose input nobody else reads is done by the operator before it, if that is one of these.
+_ACTIVATIONS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"})
+_CLAMPING_OPS = """
+    ADD AVERAGE_POOL_2D CONV_2D DEPTHWISE_CONV_2D DIV FULLY_CONNECTED MAX_POOL_2D MUL SUB TRANSPOSE_CONV
+"""
+_CLAMPING = frozenset(_CLAMPING_OPS.split())
 _EXTRA_BYTES = 32  # that XNNPACK may read beyond the end of the workspace
 
 # XNNPACK's own structures: fitted to the heap of whole models on x86-64, Cortex-A53 and A76.
@@ -36,7 +42,7 @@ _OP_BYTES |= dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"), 2
 _OTHER_OP_BYTES = 400
 _VALUE_BYTES = 560
 _PARTITION_BYTES = 1050
-_BORDER_BYTES, _WASTE_BYTES = 12_000, 400  # by the growth of resident memory beyond the heap
+_WASTE_BYTES = 400  # by the growth of resident memory beyond the heap
 
 # Of the total; and for small ones, bytes. ``docs/memory.md`` says by what.
 _LOW, _HIGH, _LEAST_BYTES, _MOST_BYTES = 0.88, 1.12, 6_000, 60_000
@@ -59,7 +65,9 @@ def packed(graph: Graph, executed: Executed, core: Core | None, release: Release
     if not parts:
         return Line.none()
     held_bytes = _delegate_bytes(parts, tile_of)
-    total = held_bytes - sum(p.unwritten_bytes for p in parts) + _BORDER_BYTES + sum(p.waste_bytes for p in parts)
+    total = (
+        held_bytes - sum(p.unwritten_bytes for p in parts) + tile_of.border_bytes + sum(p.waste_bytes for p in parts)
+    )
     stays_sparse = tile_of.multiplies_sparse and any(p.has_sparse for p in parts)
     least = max(0, int(total * (_LOW_SPARSE if stays_sparse else _LOW)) - _LEAST_BYTES)
     return Line(total, least, int(total * _HIGH) + _MOST_BYTES, "modelled")
@@ -88,9 +96,11 @@ class _Partition:
 def _partition(
     graph: Graph, subgraph: Subgraph, node: ExecutedNode, nodes: Sequence[ExecutedNode], tile_of: Tiles
 ) -> _Partition:
+    inside = _inside(subgraph, node, nodes)
     ops = [subgraph.ops[m] for m in node.members if m not in subgraph.folded]
+    ops = _with_activations(subgraph, ops, inside) if tile_of.fuses else ops
     kept, values, unwritten = _PARTITION_BYTES + _unpacked_bytes(subgraph, node, tile_of), set[int](), 0
-    blocks = _Workspace(subgraph, _inside(subgraph, node, nodes), tile_of)
+    blocks = _Workspace(subgraph, inside, tile_of)
     for op in ops:
         buffers = held(graph, op, tile_of)
         kept += _OP_BYTES.get(op.code, _OTHER_OP_BYTES) + buffers.weights_bytes + buffers.pointers_bytes
@@ -111,6 +121,22 @@ def _inside(subgraph: Subgraph, node: ExecutedNode, nodes: Sequence[ExecutedNode
     elsewhere = {t for other in nodes if other is not node for t in other.inputs}
     made = {t for m in node.members for t in subgraph.ops[m].outputs}
     return frozenset(made - elsewhere - set(subgraph.outputs))
+
+
+def _with_activations(subgraph: Subgraph, ops: Iterable[Op], inside: Container[int]) -> list[Op]:
+    """The operators that XNNPACK makes of ``ops``: an activation is done by the one that makes its input, if it alone
+    reads that."""
+    merged: dict[int, Op] = {}  # by what they write
+    found: list[Op] = []
+    for op in ops:
+        source = merged.get(op.inputs[0]) if op.code in _ACTIVATIONS and op.inputs else None
+        if source is None or op.inputs[0] not in inside or len(subgraph.consumers.get(op.inputs[0], ())) != 1:
+            found.append(op)
+        else:
+            found[found.index(source)] = op = replace(source, outputs=op.outputs)
+        if op.code in _CLAMPING and op.outputs:
+            merged[op.outputs[0]] = op
+    return found
 
 
 def _unpacked_bytes(subgraph: Subgraph, node: ExecutedNode, tile_of: Tiles) -> int:
