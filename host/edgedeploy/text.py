@@ -28,6 +28,8 @@ def size(count: int | None) -> str:
     """Bytes in three digits: ``640 B``, ``48.0 KiB``, ``4.13 MiB``."""
     if count is None:
         return "?"
+    if count < 0:
+        return f"-{size(-count)}"
     if count < 1000:
         return f"{count} B"
     for unit, scale in (("KiB", 1024), ("MiB", 1024**2)):

@@ -250,7 +250,8 @@ class TimelineStep(Value, frozen=True):
 
 
 class Memory(Value, frozen=True):
-    """Named lines; a line that is not modelled is null. ``peak_bytes`` is their sum without ``baseline_bytes``.
+    """Named lines; a line that is not modelled is null. ``peak_bytes`` is their sum without ``baseline_bytes``, less
+    ``unwritten_bytes``: room in the arenas that no kernel writes to, so that it takes no memory.
 
     ``kinds`` and ``bounds`` (low, high) have the lines that are not null; a high bound that is not known is null.
     """
@@ -272,6 +273,7 @@ class Memory(Value, frozen=True):
     lowest_arena_bytes: int | None
     timeline: tuple[TimelineStep, ...]
     interpreter_bytes: int | None = 0
+    unwritten_bytes: int = 0
     kinds: dict[str, Kind] = {}
     bounds: dict[str, tuple[int, int | None]] = {}
 

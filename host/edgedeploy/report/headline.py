@@ -131,7 +131,8 @@ def _memory(memory: Memory) -> tuple[str, list[Text]]:
         for value, words in known
         if value
     ]
-    lines = [first, text(" + ".join(parts))]
+    less = f" - never written {size(memory.unwritten_bytes)}" if memory.unwritten_bytes else ""
+    lines = [first, text(" + ".join(parts) + less)]
     if missing:
         lines.append(text((f"not modelled: {', '.join(missing)}", WARN)))
     return size(memory.peak_bytes), lines

@@ -89,6 +89,9 @@ def lines(memory: Memory) -> Iterator[Line]:
         value: int | None = getattr(memory, key)
         kind = "unknown" if value is None else memory.kinds.get(key) or _kind(memory, key, value)
         low, high = memory.bounds.get(key) or _bounds(memory, key, value, kind)
+        if key == "baseline_bytes" and memory.unwritten_bytes:
+            n = -memory.unwritten_bytes
+            yield Line("never written", "of the arenas: takes no memory, off the peak", n, n, n, "modelled")
         yield Line(name, DEFINITIONS[key], value, low, high, kind)
 
 

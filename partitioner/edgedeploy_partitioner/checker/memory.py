@@ -18,7 +18,7 @@ LINES = (
     "interpreter_bytes",
     "model_bytes",
 )
-"""What ``peak_bytes`` is the sum of."""
+"""What ``peak_bytes`` is the sum of, less ``unwritten_bytes``."""
 
 
 def check_memory(view: View) -> Iterator[Fault]:
@@ -34,9 +34,11 @@ def _lines(view: View) -> Iterator[Fault]:
     lines: dict[str, int | None] = {name: getattr(m, name) for name in LINES}
     if m.model_bytes != view.graph.size:
         yield Fault("line", f"the model has {view.graph.size} bytes, the line says {m.model_bytes}")
-    total = sum(line or 0 for line in lines.values())
+    total = sum(line or 0 for line in lines.values()) - m.unwritten_bytes
     if total != m.peak_bytes:
         yield Fault("peak", f"the memory lines sum to {total} bytes, the peak is {m.peak_bytes}")
+    if not 0 <= m.unwritten_bytes <= m.arena_bytes + (m.persistent_bytes or 0):
+        yield Fault("line", f"{m.unwritten_bytes} bytes of the arenas are not written, which is not within them")
     lines["baseline_bytes"] = m.baseline_bytes
     for name, line in lines.items():
         warned = any(w.code == "line_not_modelled" and name in w.message for w in view.plan.warnings)
@@ -68,7 +70,7 @@ def _bounds(view: View) -> Iterator[Fault]:
         if not low <= line or (high is not None and high < line) or (m.kinds[name] == "exact" and not is_point):
             yield Fault("line", f"{name} is {line}, {m.kinds[name]}, and not within {low} and {high}")
     summed = [m.bounds[name] for name in LINES if name in lines]
-    low_bytes = sum(low for low, _ in summed)
+    low_bytes = max(0, sum(low for low, _ in summed) - m.unwritten_bytes)
     highs = [high for _, high in summed if high is not None]
     high_bytes = sum(highs) if len(highs) == len(LINES) else None
     if (low_bytes, high_bytes) != (m.peak_low_bytes, m.peak_high_bytes):

@@ -21,6 +21,7 @@ from edgedeploy_partitioner.model.graph import Graph, Subgraph
 __all__ = ["Arena", "ExecutedNode", "arena", "place"]
 
 ALIGNMENT_BYTES = 64
+_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,13 @@ class Arena:
     blocks: tuple[Block, ...]
     unknown_scratch: tuple[int, ...]
     dynamic: tuple[int, ...]
+    unwritten_bytes: int
+    """Of both, whole pages that lie between what is written: they take no memory."""
     on_heap_bytes: int
     """Results that get their size at run time, as large as they are stored."""
+    growth_bytes: int
+    """By which it takes more than in the end while it grows, where it is planned in stages: what was there is copied
+    before it is freed."""
 
     @property
     def exact(self) -> bool:
@@ -57,19 +63,22 @@ def arena(
 ) -> Arena:
     """What the runtime allocates to run ``nodes`` in that order with ``threads`` threads."""
     lives = lifetimes(graph, subgraph, nodes, threads, release)
-    staged = [b for stage in _by_stage(lives) for b in sort(stage, _rank)]
+    stages = [sort(stage, _rank) for stage in _by_stage(lives)]
+    staged = [b for stage in stages for b in stage]
     blocks = tuple(b for b in staged if b.home == "arena")
-    offsets, size = place(blocks)
-    _, persistent_size = place(replace(b, last=FOREVER) for b in staged if b.home == "persistent")
+    kept = tuple(replace(b, last=FOREVER) for b in staged if b.home == "persistent")
+    (offsets, size), (kept_offsets, kept_size) = place(blocks), place(kept)
     return Arena(
         bytes=size,
-        persistent_bytes=persistent_size,
+        persistent_bytes=kept_size,
         offsets=offsets,
         live_bytes=_live_bytes(blocks, len(nodes)),
         blocks=blocks,
         unknown_scratch=lives.unknown_scratch,
         dynamic=lives.dynamic,
+        unwritten_bytes=_unwritten_bytes(blocks, offsets, size) + _unwritten_bytes(kept, kept_offsets, kept_size),
         on_heap_bytes=lives.on_heap_bytes,
+        growth_bytes=_growth_bytes(stages, offsets, size),
     )
 
 
@@ -112,6 +121,25 @@ def _best_fit(block: Block, placed: Sequence[tuple[int, int, Block]]) -> int:
             best_gap = offset - end  # from the unaligned end, as the runtime has it
         end = max(end, offset + other.bytes)
     return up(end, ALIGNMENT_BYTES) if best is None else best
+
+
+def _growth_bytes(stages: Sequence[Sequence[Block]], offsets: Mapping[int, int], final_bytes: int) -> int:
+    """Only of what is there before the first run, as later sizes are not known."""
+    first = [b for b in stages[0] if b.home == "arena"]
+    size = max((offsets[b.tensor] + b.bytes for b in first), default=0)
+    if size == final_bytes:
+        return 0
+    return max(0, 2 * size - _unwritten_bytes(first, offsets, size) - final_bytes)
+
+
+def _unwritten_bytes(blocks: Iterable[Block], offsets: Mapping[int, int], size: int) -> int:
+    """Whole pages in the gaps that no written block covers. Where an arena starts in a page is not known: on average
+    a gap loses one to its ends."""
+    total = reached = 0
+    for offset, block in sorted(((offsets[b.tensor], b) for b in blocks if b.written), key=lambda pair: pair[0]):
+        total += max(0, offset - reached - _PAGE_BYTES)
+        reached = max(reached, offset + block.bytes)
+    return total + max(0, size - reached - _PAGE_BYTES)
 
 
 def _live_bytes(blocks: Iterable[Block], nodes: int) -> tuple[int, ...]:

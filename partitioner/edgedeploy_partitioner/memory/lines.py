@@ -62,17 +62,19 @@ def memory_lines(
     least_bytes = min(live_bytes, held[main].bytes)  # a branch that is never taken needs nothing
     in_arena = Line.exact(arena_bytes) if is_exact else Line(arena_bytes, least_bytes, None, "modelled")
     lines, warns = _lines(graph, executed, arenas, in_arena, platform)
-    sized = sum(its.on_heap_bytes for its in held.values())
+    sized = sum(its.on_heap_bytes for its in held.values()) + held[main].growth_bytes
     if sized and (kept := lines["interpreter_bytes"]) is not None:
         lines["interpreter_bytes"] = kept + Line(sized, 0, None, "modelled")
     known = Line.total(line for name, line in lines.items() if line is not None and name != _BASELINE)
+    unwritten = held[main].unwritten_bytes
     is_known = None not in [line for name, line in lines.items() if name != _BASELINE]
     values: dict[str, Any] = {name: None if line is None else line.bytes for name, line in lines.items()}
     memory = Memory(
         **values,
         arena_exact=is_exact,
-        peak_bytes=known.bytes,
-        peak_low_bytes=known.low_bytes,
+        unwritten_bytes=unwritten,
+        peak_bytes=known.bytes - unwritten,
+        peak_low_bytes=max(0, known.low_bytes - unwritten),
         peak_high_bytes=known.high_bytes if is_known else None,
         peak_op=(top.subgraph, executed[top.subgraph][top.position].members[0]) if top else None,
         peak_tensors=_tensors(graph, held[top.subgraph], top) if top else (),

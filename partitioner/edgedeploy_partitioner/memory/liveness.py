@@ -58,7 +58,7 @@ class Block:
     """Memory that must not be given to another from node ``first`` to node ``last``, both included.
 
     ``tensor`` is an id of the subgraph, or one past them for a kernel's temporary. A ``shared`` tensor is written over
-    another and has no memory of its own.
+    another and has no memory of its own. What is not ``written`` is asked for only.
     """
 
     tensor: int
@@ -66,6 +66,7 @@ class Block:
     first: int
     last: int
     home: Home = "arena"
+    written: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,9 @@ def _sized_by_options(
 
 def _scratch_block(id_: int, scratch: Scratch, position: int) -> Block:
     # The planner orders a persistent one, too, as if it lived for this node only.
-    return Block(id_, scratch.bytes, position, position, "persistent" if scratch.persistent else "arena")
+    return Block(
+        id_, scratch.bytes, position, position, "persistent" if scratch.persistent else "arena", scratch.written
+    )
 
 
 def _with_borders(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> tuple[ExecutedNode, ...]:

@@ -15,10 +15,12 @@ QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
 
 
 class Scratch(NamedTuple):
-    """One temporary tensor. A persistent one keeps its value between runs; one of 0 bytes is not in an arena."""
+    """One temporary tensor. A persistent one keeps its value between runs; one of 0 bytes is not in an arena; one that
+    the kernel asks for and leaves alone is not ``written``."""
 
     bytes: int
     persistent: bool = False
+    written: bool = True
 
 
 Scratches = tuple[Scratch, ...] | None

@@ -14,10 +14,10 @@ from edgedeploy_partitioner.memory.temporaries.kernel import (
     Scratch,
     Scratches,
 )
-from edgedeploy_partitioner.model.graph import DType
+from edgedeploy_partitioner.model.graph import DType, Graph, Op
 
 _HYBRID = (DType.INT8, DType.UINT8, DType.INT4, DType.INT2)
-_UNITS, _DEPTH = 4, 32  # a block of the kernel for 4-bit weights
+UNITS, _DEPTH = 4, 32  # a block of the kernel for 4-bit weights
 
 
 def _fully_connected(kernel: Kernel) -> Scratches:
@@ -29,26 +29,37 @@ def _fully_connected(kernel: Kernel) -> Scratches:
         return None  # a list of its blocks besides, whose length is not read from the file
     units, depth = weights.shape
     rows = x.elements // depth
-    packs = weights.dtype is DType.INT4 and kernel.is_fixed(1) and units >= _UNITS and depth % _DEPTH == 0
-    if packs:
+    is_packed = kernel.is_fixed(1) and packs(kernel.graph, kernel.op)
+    if is_packed:
         # Rows and units are filled up to blocks. The packed weights, with their sums, are on the heap.
         if rows > 2 and kernel.release >= LITERT_2_1:
             rows = up(rows, 4)
-        units = up(units, _UNITS)
+        units = up(units, UNITS)
     return (
         Scratch(rows * depth),
         Scratch(FLOAT_BYTES * rows),
         Scratch(INT32_BYTES * units * rows),
         Scratch(INT32_BYTES * rows),
-        ON_HEAP if packs else Scratch(INT32_BYTES * units, persistent=True),
+        ON_HEAP if is_packed else Scratch(INT32_BYTES * units, persistent=True),
     )
 
 
+def packs(graph: Graph, op: Op) -> bool:
+    """Whether a ``FULLY_CONNECTED`` of floats keeps its constant weights of 4 bits in blocks, on the heap."""
+    x, weights = graph.operand(op, 0), graph.operand(op, 1)
+    units, depth = weights.shape
+    is_hybrid = x.dtype is DType.FLOAT32 and weights.dtype is DType.INT4
+    return is_hybrid and units >= UNITS and depth % _DEPTH == 0
+
+
 def _batch_matmul(kernel: Kernel) -> Scratches:
-    """Both operands transposed, a constant right one only once; the hybrid kernel quantises the left one and sums up
-    the right one's columns."""
+    """Room for both operands transposed, for a constant right one only once; an operand that is stored as the product
+    reads it is not. The hybrid kernel quantises the left one and sums up the right one's columns."""
     left, right, option = kernel.input(0), kernel.input(1), kernel.op.options.get
-    transposed = Scratch(left.nbytes), Scratch(right.nbytes, persistent=right.is_constant)
+    transposed = (
+        Scratch(left.nbytes, written=bool(option("adj_x"))),
+        Scratch(right.nbytes, persistent=right.is_constant, written=not option("adj_y")),
+    )
     if not kernel.is_hybrid(1, (DType.INT8,)):
         return transposed
     rows = left.elements // left.shape[-2 if option("adj_x") else -1]
