@@ -16,11 +16,12 @@ def conv(
     size: int, depth: int, results: int, taps: int, *, stride: int = 1, dtype: str = "float32",
     code: str = "CONV_2D", made: int = 1,
 ) -> bytes:  # fmt: skip
-    """A convolution with padding SAME; ``dtype`` is float32, int8, dynamic (int8 weights) or float16 (weights)."""
+    """A convolution with padding SAME; ``dtype`` is float32, int8, uint8, dynamic (int8 weights), loops (the same, of
+    one scale) or float16 (weights)."""
     model = Model()
     g = model.subgraph()
-    is_int8 = dtype == "int8"
-    kind, quant = ("int8", per_tensor(0.05)) if is_int8 else ("float32", None)
+    is_int8 = dtype in ("int8", "uint8")
+    kind, quant = (dtype, per_tensor(0.05)) if is_int8 else ("float32", None)
     is_depthwise, is_up = code == "DEPTHWISE_CONV_2D", code == "TRANSPOSE_CONV"
     shape = (1, taps, taps, results) if is_depthwise else (results, taps, taps, depth)
     x = g.input((1, size, size, depth), kind, quant)
@@ -30,7 +31,8 @@ def conv(
         if dtype == "float16":
             weights = g.apply("DEQUANTIZE", [weights], shape)
     else:
-        weights = g.constant(np.ones(shape, np.int8), quant=_scales(results, 1.0, True, 3 if is_depthwise else 0))
+        scales = per_tensor(0.01) if dtype in ("uint8", "loops") else _scales(results, 1.0, True, 3 * is_depthwise)
+        weights = g.constant(np.ones(shape, np.uint8 if dtype == "uint8" else np.int8), quant=scales)
     out = size * stride if is_up else -(-size // stride)
     inputs = [g.constant(np.array([1, out, out, results], np.int32)), weights, x] if is_up else [x, weights, bias]
     more: dict[str, Any] = {"depth_multiplier": made} if is_depthwise else {}
@@ -51,7 +53,8 @@ def dense(rows: int, depth: int, results: int, dtype: str) -> bytes:
     if dtype == "float32":
         weights = g.constant(np.ones((results, depth), np.float32))
     else:
-        weights = g.constant(np.ones((results, depth), np.int8), quant=per_tensor(0.01))
+        kept = "int4" if dtype == "int4" else "int8"
+        weights = g.constant(np.ones((results, depth), np.int8), kept, per_tensor(0.01))
     bias = g.constant(
         np.zeros(results, np.int32 if is_int8 else np.float32), quant=per_tensor(5e-4) if is_int8 else None
     )

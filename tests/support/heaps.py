@@ -13,6 +13,7 @@ from edgedeploy_agent import footprint
 from edgedeploy_partitioner.memory import interpreter, xnnpack
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_profiles import load_board, load_core
 from edgedeploy_profiles.schema import Core
 from support.arenas import executed_nodes, real_bytes
 from support.runtime import inspect_all
@@ -39,8 +40,9 @@ class Heap(NamedTuple):
 def heaps(
     models: Sequence[tuple[str, bytes]], folder: Path, *options: str, core: Core | None = None, runtime: Runtime = HERE
 ) -> list[Heap]:
-    """Each model in a process of its own, in ``runtime`` on a machine of ``core``."""
+    """Each model in a process of its own, in ``runtime`` on a machine of ``core``, this one if none is given."""
     release = runtime.release
+    core = core or load_core(load_board(runtime.board).clusters[0].core)
     paths = [folder / f"{i}.tflite" for i in range(len(models))]
     for path, (_, data) in zip(paths, models, strict=True):
         path.write_bytes(data)
@@ -58,6 +60,6 @@ def heaps(
         own = stages["run"] - stages["load"] - sum(sizes) - ARENA_SLACK_BYTES * len(sizes)
         loaded = stages["load"] - stages["before"]
         packed = xnnpack.heap_bytes(graph, nodes, core, release)
-        structures = interpreter.heap_bytes(graph, nodes, core.isa if core else (), release)
+        structures = interpreter.heap_bytes(graph, nodes, core.isa, release)
         found.append(Heap(name, loaded, own, xnnpack.packed(graph, nodes, core, release), packed, structures))
     return found

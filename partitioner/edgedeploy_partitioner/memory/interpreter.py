@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from edgedeploy_partitioner.memory.kernel_heap import KernelHeap, kernel_heap
+from edgedeploy_partitioner.memory.kernel_heap import kernel_heap
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
 from edgedeploy_partitioner.memory.release import LITERT_2_1, LITERT_2_3, TFLITE_2_14, Release
@@ -39,7 +39,6 @@ _INDEX_BYTES = 4  # of each stored value of a sparse tensor, unless it is stored
 _ROOM = 128  # tensors and ops that a subgraph asks memory for
 _TENSOR_ROOM_BYTES, _OP_ROOM_BYTES = 112, 168  # TfLiteTensor; TfLiteNode and TfLiteRegistration
 _BORDER_BYTES = 10_000  # of that room, on pages that are written all the same
-_LARGE_BYTES = 256 << 10
 _LOW, _HIGH, _SLACK_BYTES = 0.9, 1.15, 25_000
 
 _MULTIPLYING = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED")
@@ -75,29 +74,12 @@ def _own_bytes(graph: Graph, executed: Executed, release: Release) -> int:
 def interpreter(graph: Graph, executed: Executed, isa: Collection[str], release: Release = LITERT_2_3) -> Line:
     """The line. There is no upper bound where a built-in kernel takes more while it runs."""
     taken = kernel_heap(graph, executed, isa, release)
-    packed, total = taken.packed_bytes, _own_bytes(graph, executed, release) + taken.kept_bytes
-    written = total - sum(map(_never_written, graph.subgraphs)) + _fixed(release).pages_bytes
-    freed = _freed_bytes(taken, release)
+    own = _own_bytes(graph, executed, release) + taken.lasting_bytes + _fixed(release).pages_bytes
+    own -= sum(map(_never_written, graph.subgraphs))
     unfolds = any(graph.subgraphs[i].ops[op].code in _UNFOLDING for i, op in _built_in(executed))
     is_open = unfolds or any(t.is_sparse for s in graph.subgraphs for t in s.tensors)
-    high = int((written + 2 * packed + taken.passing_bytes) * _HIGH) + _SLACK_BYTES
-    return Line(
-        written + freed + taken.passing_bytes,
-        max(0, int((written - packed) * _LOW) - _SLACK_BYTES),
-        None if is_open else high,
-        "modelled",
-    )
-
-
-def _freed_bytes(taken: KernelHeap, release: Release) -> int:
-    """As the buffer grows, what it was before is free again; malloc keeps it unless it is large. Before LiteRT copies
-    of patches were left twice: fitted to the resident memory of int8 models, which scatters."""
-    packed = taken.packed_bytes
-    if release.is_litert:
-        return packed if packed < _LARGE_BYTES else 0
-    if taken.has_sums or packed > 2 * _LARGE_BYTES:
-        return 0
-    return packed + (3 * taken.patches_bytes // 2 if packed < _LARGE_BYTES // 2 else 0)
+    high = int((own + 2 * taken.peak_bytes) * _HIGH) + _SLACK_BYTES
+    return Line(own + taken.peak_bytes, max(0, int(own * _LOW) - _SLACK_BYTES), None if is_open else high, "modelled")
 
 
 def _never_written(subgraph: Subgraph) -> int:

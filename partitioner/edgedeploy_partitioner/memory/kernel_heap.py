@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What TFLite's built-in kernels take from the heap, beside the arena: a part of ``interpreter_bytes``.
 
-Matrix products of small integers, on ARM also of floats, run in google/ruy, which copies both operands into blocks of
-its own: padded to its kernel's tile, for integers with the sum of each row. The blocks of all products lie in one
-buffer, which only grows. ``TRANSPOSE_CONV`` has tensors that are not in the arena. The tiles and what is copied were
-read off the heap of ai-edge-litert 2.3.0 with single-op models, on x86-64 and on emulated arm64 with and without dot
-products; nothing ran on ARM hardware. What older releases do otherwise was read off the heap of whole models on x86-64.
+Matrix products of small integers, on ARM also of floats, run in :mod:`ruy` or :mod:`gemmlowp`, which copy their
+operands into buffers of their own. ``TRANSPOSE_CONV`` has tensors that are not in the arena, and some ops take room
+only while they run. What is multiplied was read off the heap of ai-edge-litert 2.3.0 with single-op models, on x86-64
+and on emulated arm64 with and without dot products; nothing ran on ARM hardware. What older releases do otherwise was
+read off the heap of whole models on x86-64.
 """
 
 from __future__ import annotations
@@ -13,116 +13,71 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from statistics import median_low
 from typing import NamedTuple
 
+from edgedeploy_partitioner.memory import gemmlowp, ruy
 from edgedeploy_partitioner.memory.liveness import ExecutedNode
+from edgedeploy_partitioner.memory.malloc import STARTS, Malloc
 from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
 from edgedeploy_partitioner.memory.rounding import up
+from edgedeploy_partitioner.memory.ruy import Layout, Product, layout
+from edgedeploy_partitioner.memory.temporaries.matrices import UNITS, packs
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
 from edgedeploy_partitioner.model.shapes.detection import NAME as DETECTION
 
 Executed = Mapping[int, Sequence[ExecutedNode]]
 
-_ALIGNMENT_BYTES = 64
-_CONTEXT_BYTES = 4000  # ruy's own, from its first product on
+_CONTEXT_BYTES = 1000  # ruy's own, from its first product on
 _RUNS = 2  # the buffer may grow once more in the second
 _INT32_BYTES = _FLOAT_BYTES = 4
 _SMALL = (DType.INT8, DType.UINT8)
-
-
-class Tile(NamedTuple):
-    """Rows of the left operand, rows of the right one (its columns), and products of each, in a tile."""
-
-    left: int
-    right: int
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """``floats`` None: another library multiplies floats, and keeps nothing."""
-
-    small: Tile
-    floats: Tile | None
-
-
-_X86_64 = Layout(Tile(8, 8, 4), None)
-_ARM64 = Layout(Tile(4, 2, 16), Tile(8, 8, 1))
-_ARM64_DOTPROD = Layout(Tile(8, 8, 4), Tile(8, 8, 1))
-
-
-def layout(isa: Collection[str]) -> Layout:
-    """How ruy lays its operands out on a core with these extensions."""
-    if "asimd" not in isa:
-        return _X86_64
-    return _ARM64_DOTPROD if "dotprod" in isa else _ARM64
-
-
-class Product(NamedTuple):
-    """A product of a matrix of ``left`` rows and one of ``right`` rows, both of ``depth`` columns.
-
-    ``sums_bytes`` are of its result before it is scaled, where that has a place of its own."""
-
-    left: int
-    right: int
-    depth: int
-    is_float: bool = False
-    sums_bytes: int = 0
+_THRESHOLD_BYTES = {True: 212 << 10, False: 312 << 10}
+"""From which on malloc maps a block for itself, by whether it is LiteRT: 128 KiB at first, which a process of Python
+has raised while it loaded. The largest block that one with NumPy 2.4, which goes with LiteRT, and with 1.26 freed."""
+_COPYING = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
 
 class KernelHeap(NamedTuple):
-    """``kept_bytes`` stay for as long as the interpreter lives. The buffer's ``packed_bytes`` are part of them.
-    ``passing_bytes`` are the most that one op takes and gives back. ``has_sums``: the buffer holds results, too.
-    ``patches_bytes`` is the largest right operand."""
+    """``kept_bytes`` stay for as long as the interpreter lives; ``lasting_bytes`` of them have nothing to do with
+    products. ``peak_bytes`` of the rest, and of what each op takes and gives back, are resident at the most: also those
+    that are free again, but not given back to the system."""
 
     kept_bytes: int
-    packed_bytes: int
-    passing_bytes: int
-    has_sums: bool
-    patches_bytes: int
+    lasting_bytes: int
+    peak_bytes: int
 
 
 def kernel_heap(graph: Graph, executed: Executed, isa: Collection[str], release: Release = LITERT_2_3) -> KernelHeap:
-    """The heap that the built-in ops of ``executed`` keep after the first runs."""
+    """The heap that the built-in ops of ``executed`` take in the first runs."""
     ops = [graph.subgraphs[i].ops[node.op] for i, nodes in executed.items() for node in nodes if node.op is not None]
+    lasting = sum(_unplanned_bytes(graph, op, release) for op in ops)
     how = layout(isa)
-    products = [p for op in ops for p in _products(graph, op, release) if how.floats or not p.is_float]
-    packed = _grown(products, how)
-    context = _CONTEXT_BYTES if products else 0
-    return KernelHeap(
-        kept_bytes=packed + context + sum(_unplanned_bytes(graph, op) for op in ops),
-        packed_bytes=packed,
-        passing_bytes=max((_passing_bytes(graph, op) for op in ops), default=0),
-        has_sums=any(p.sums_bytes for p in products),
-        patches_bytes=max((p.right * p.depth for p in products if p.right > 1), default=0),
-    )
+    products = ([p for p in _products(graph, op, release) if how.floats or not p.is_float] for op in ops)
+    taken = [([*_passing_bytes(graph, op, release)], multiplied) for op, multiplied in zip(ops, products, strict=True)]
+    taken = [(passing, multiplied) for passing, multiplied in taken if passing or multiplied]
+    if not taken:
+        return KernelHeap(lasting, lasting, 0)
+    lasting += _CONTEXT_BYTES if any(multiplied for _, multiplied in taken) else 0
+    # Where the heap starts is chance, and decides which blocks are merged once they are free.
+    mallocs = [Malloc(_THRESHOLD_BYTES[release.is_litert], start) for start in STARTS]
+    kept = {_run(taken, how, malloc) for malloc in mallocs}.pop()  # the same wherever it starts
+    return KernelHeap(lasting + kept, lasting, median_low(malloc.peak_bytes for malloc in mallocs))
 
 
-# --- ruy's buffer ----------
-
-
-def _grown(products: Sequence[Product], how: Layout) -> int:
-    """The buffer after all ``products`` in order. What does not fit is added to it afterwards."""
-    size = 0
-    for product in [*products] * _RUNS:
-        used = missing = 0
-        for block in _blocks(product, how):
-            if used + block <= size:
-                used += block
+def _run(taken: Sequence[tuple[Sequence[int], Sequence[Product]]], how: Layout, malloc: Malloc) -> int:
+    """What the buffers of the libraries have grown to after the first runs."""
+    buffer, other = ruy.Buffer(malloc), gemmlowp.Buffer(malloc)
+    for passing, products in [*taken] * _RUNS:
+        blocks = [malloc.allocate(n) for n in passing]
+        for product in products:
+            if product.by_gemmlowp:
+                other.multiply(product)
             else:
-                missing += block
-        size += missing
-    return size
-
-
-def _blocks(product: Product, how: Layout) -> Iterator[int]:
-    tile = how.floats if product.is_float and how.floats else how.small
-    depth = up(product.depth, tile.depth)
-    for rows in (up(product.left, tile.left), up(product.right, tile.right)):
-        yield up(rows * depth * (4 if product.is_float else 1), _ALIGNMENT_BYTES)
-        if not product.is_float:
-            yield up(rows * _INT32_BYTES, _ALIGNMENT_BYTES)
-    yield up(product.sums_bytes, _ALIGNMENT_BYTES)
+                buffer.multiply(product, how)
+        for block in blocks:
+            malloc.free(block)
+    return buffer.bytes + other.bytes
 
 
 # --- what each op multiplies ----------
@@ -138,6 +93,11 @@ class _Kernel:
     def multiplies_vectors(self) -> bool:
         """Integers by a single row: since LiteRT in place."""
         return self.release.is_litert
+
+    @property
+    def prefers_gemmlowp(self) -> bool:
+        """tflite-runtime on x86-64: uint8 is multiplied by gemmlowp, and floats by int8 of a single scale in loops."""
+        return not self.release.is_litert and not self.release.is_arm
 
     def input(self, position: int) -> Tensor:
         """The tensor there. Raises LookupError if the op has none."""
@@ -164,7 +124,13 @@ def _conv_2d(kernel: _Kernel) -> tuple[Product, ...]:
     in_place = pixels == 1 and (kernel.multiplies_vectors or x.dtype is DType.FLOAT32)
     if x.shape[3] != filters.shape[3] or (in_place and x.dtype is filters.dtype):
         return ()
+    if kernel.prefers_gemmlowp and x.dtype is not filters.dtype and not _has_scales(filters):
+        return ()
     return _of(kernel, x, filters, results, pixels, prod(taps))
+
+
+def _has_scales(filters: Tensor) -> bool:
+    return filters.quantization is not None and len(set(filters.quantization.scales)) > 1
 
 
 def _fully_connected(kernel: _Kernel) -> tuple[Product, ...]:
@@ -194,8 +160,8 @@ def _batch_matmul(kernel: _Kernel) -> tuple[Product, ...]:
 
 def _of(kernel: _Kernel, x: Tensor, weights: Tensor, left: int, right: int, depth: int) -> tuple[Product, ...]:
     if weights.dtype in _SMALL and (x.dtype in _SMALL or x.dtype is DType.FLOAT32):
-        keeps_sums = weights.dtype is DType.UINT8 and not kernel.release.is_litert
-        return (Product(left, right, depth, sums_bytes=_INT32_BYTES * left * right if keeps_sums else 0),)
+        is_unsigned = weights.dtype is x.dtype is DType.UINT8
+        return (Product(left, right, depth, by_gemmlowp=is_unsigned and kernel.prefers_gemmlowp),)
     return (Product(left, right, depth, is_float=True),) if x.dtype is weights.dtype is DType.FLOAT32 else ()
 
 
@@ -207,8 +173,11 @@ _RULES: Mapping[str, Callable[[_Kernel], tuple[Product, ...]]] = {
 }
 
 
-def _unplanned_bytes(graph: Graph, op: Op) -> int:
-    """Of ``TRANSPOSE_CONV``: each filter's share of each pixel, for integers their sums too, and the filter turned."""
+def _unplanned_bytes(graph: Graph, op: Op, release: Release) -> int:
+    """Of ``TRANSPOSE_CONV``: each filter's share of each pixel, for integers their sums too, and the filter turned. Of
+    ``FULLY_CONNECTED`` with weights of 4 bits, before LiteRT: these in blocks, and the sum of each row."""
+    if op.code == "FULLY_CONNECTED":
+        return _packed_bytes(graph, op, release)
     if op.code != "TRANSPOSE_CONV":
         return 0
     try:
@@ -220,8 +189,31 @@ def _unplanned_bytes(graph: Graph, op: Op) -> int:
     return shares + sums + filters.nbytes
 
 
-def _passing_bytes(graph: Graph, op: Op) -> int:
-    """Of detection: the scores of all classes and boxes once more."""
-    if op.name != DETECTION or len(op.inputs) < 2 or op.inputs[1] < 0:
+def _packed_bytes(graph: Graph, op: Op, release: Release) -> int:
+    try:
+        units, depth = graph.operand(op, 1).shape
+        if release.is_litert or not packs(graph, op):
+            return 0
+    except (LookupError, ValueError):
         return 0
-    return _FLOAT_BYTES * graph.tensor(op.subgraph, op.inputs[1]).elements
+    return up(units, UNITS) * (depth // 2 + _INT32_BYTES)
+
+
+def _block_size(graph: Graph, op: Op) -> int:
+    quantization = graph.operand(op, 1).quantization
+    return quantization.block_size if quantization else 0
+
+
+def _passing_bytes(graph: Graph, op: Op, release: Release) -> Iterator[int]:
+    """Of detection: the scores of all classes and boxes once more. Of int8 convolutions, before LiteRT, room to unpack
+    filters of 4 bits, which is cleared also where they have 8 (``EvalQuantizedPerChannel``). Of 4-bit weights in
+    blocks, since LiteRT, the scale of each as a float."""
+    try:
+        if op.name == DETECTION:
+            yield _FLOAT_BYTES * graph.operand(op, 1).elements
+        elif op.code in _COPYING and not release.is_litert and graph.operand(op, 0).dtype is DType.INT8:
+            yield 2 * graph.operand(op, 1).nbytes
+        elif op.code == "FULLY_CONNECTED" and release.is_litert and packs(graph, op) and _block_size(graph, op):
+            yield _FLOAT_BYTES * (graph.operand(op, 1).elements // _block_size(graph, op))
+    except (LookupError, ValueError, ZeroDivisionError):
+        return
