@@ -132,7 +132,7 @@ def runtime(request: pytest.FixtureRequest) -> Runtime:
 @pytest.mark.runtimes
 @pytest.mark.skipif(footprint.heap_bytes() is None, reason="the heap is asked of glibc 2.33 or newer")
 def test_the_heap_of_built_in_kernels(runtime: Runtime, tmp_path: Path) -> None:
-    """To 2 % and 6 KB."""
+    """To 2 % and 10 KB, as what a process keeps whatever the model differs from one environment to the next."""
     shapes = ((8, 16, 16, 1), (32, 18, 16, 1), (16, 16, 20, 3), (4, 256, 256, 1), (33, 3, 24, 5))
     models = [
         *((f"conv {s} {t}", conv(*s, dtype=t)) for s in shapes for t in ("int8", "uint8", "dynamic", "loops")),
@@ -142,7 +142,7 @@ def test_the_heap_of_built_in_kernels(runtime: Runtime, tmp_path: Path) -> None:
     wrong = []
     for h in heaps(models, tmp_path, "--xnnpack", "off", runtime=runtime):
         taken = h.loaded + h.own
-        if abs(h.structures + BUILTIN_RUN_BYTES // 2 - taken) > 0.02 * taken + 6_000:
+        if abs(h.structures + BUILTIN_RUN_BYTES // 2 - taken) > 0.02 * taken + 10_000:
             wrong.append((h.name, taken, h.structures))
     assert not wrong
 
