@@ -10,9 +10,9 @@ from functools import cached_property
 from edgedeploy.planview import op_label
 from edgedeploy.text import printable
 from edgedeploy_partitioner.memory.arena import Arena, ExecutedNode, arena, place
-from edgedeploy_partitioner.memory.lines import with_room
 from edgedeploy_partitioner.memory.liveness import FOREVER, Block
 from edgedeploy_partitioner.memory.release import Release
+from edgedeploy_partitioner.memory.stored import with_room
 from edgedeploy_partitioner.model.graph import Graph, Op, Subgraph
 from edgedeploy_partitioner.plan import XNNPACK, OpEntry, Plan, TimelineStep
 

@@ -174,6 +174,25 @@ def test_a_shape_known_only_at_run_time_is_said() -> None:
     assert "RESHAPE may get larger results" in warnings[0].message
 
 
+@pytest.mark.parametrize("rows", [4, 9])
+def test_a_size_in_the_file_that_does_not_follow_from_the_inputs_is_said(rows: int) -> None:
+    """The runtime computes it anew: 6 rows, padded by 1 and 1 to 8."""
+    model = Model()
+    g = model.subgraph()
+    pads = g.constant(np.array([[1, 1], [0, 0]], np.int32))
+    padded = g.apply("PAD", [g.input((6, 16)), pads], (rows, 16))
+    g.outputs(g.apply("ABS", [padded], (rows, 16)))
+    data = model.build()
+    graph = read_bytes(data)
+    memory, warnings = memory_lines(graph, built_in(graph), main=0)
+    assert not memory.arena_exact
+    assert warnings[0].code == "arena_as_stored"
+    assert "PAD, ABS are stored with other sizes" in warnings[0].message
+    [answer] = inspect_all([data], xnnpack=False, run=True)
+    assert answer.subgraphs is not None
+    assert real_bytes(answer.subgraphs[0])[0] == 64 * (6 + 8 + 8) <= memory.arena_bytes
+
+
 # --- state and unpacked weights --------------------------------------
 
 

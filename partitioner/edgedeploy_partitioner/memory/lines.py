@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -16,9 +16,9 @@ from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.npu import npu_lines, pool_warnings
 from edgedeploy_partitioner.memory.platform import Platform
 from edgedeploy_partitioner.memory.release import LITERT_2_3
+from edgedeploy_partitioner.memory.stored import stored_otherwise, with_room
 from edgedeploy_partitioner.memory.xnnpack import packed
 from edgedeploy_partitioner.model.graph import Graph
-from edgedeploy_partitioner.model.shapes import ShapeMismatch, propagate
 from edgedeploy_partitioner.plan import Memory, TimelineStep, Warn
 from edgedeploy_partitioner.solver.problem import XNNPACK
 
@@ -48,7 +48,8 @@ def memory_lines(
     reached = _reached(graph, executed, main)
     release = platform.release if platform else LITERT_2_3
     arenas = {i: arena(graph, graph.subgraphs[i], executed[i], threads, release) for i in reached}
-    if any(its.dynamic for its in arenas.values()):
+    doubtful = stored_otherwise(graph, reached)
+    if doubtful or any(its.dynamic for its in arenas.values()):
         graph = with_room(graph)
         arenas = {i: arena(graph, graph.subgraphs[i], executed[i], threads, release) for i in reached}
     # An initialisation subgraph (CALL_ONCE) gives its arena back after the first run, but not what is persistent.
@@ -57,7 +58,7 @@ def memory_lines(
     top = max(moments, key=lambda moment: moment.live_bytes, default=None)
     live_bytes = top.live_bytes if top else 0
     arena_bytes = _arena_bytes(graph, executed, held, main)
-    is_exact = len(held) == 1 and held[main].exact
+    is_exact = len(held) == 1 and held[main].exact and not doubtful
 
     least_bytes = min(live_bytes, held[main].bytes)  # a branch that is never taken needs nothing
     in_arena = Line.exact(arena_bytes) if is_exact else Line(arena_bytes, least_bytes, None, "modelled")
@@ -83,7 +84,7 @@ def memory_lines(
         kinds={name: line.kind for name, line in lines.items() if line is not None},
         bounds={name: (line.low_bytes, line.high_bytes) for name, line in lines.items() if line is not None},
     )
-    return memory, (*_arena_warnings(graph, held), *warns, *_line_warnings(memory))
+    return memory, (*_arena_warnings(graph, held, doubtful), *warns, *_line_warnings(memory))
 
 
 def without_bound(memory: Memory) -> Memory:
@@ -105,22 +106,6 @@ class _Moment:
     subgraph: int
     position: int
     live_bytes: int
-
-
-def with_room(graph: Graph) -> Graph:
-    """Each tensor with its stored shape or the one that follows from the inputs, if that is larger. Its arena is
-    planned where an op sizes its result at run time (warning ``arena_as_stored``).
-
-    A converter that could not tell what a computed shape will be has left ones in it.
-    """
-    try:
-        resolved = propagate(graph)
-    except ShapeMismatch:
-        return graph
-    both = zip(graph.subgraphs, resolved.subgraphs, strict=True)
-    larger = (tuple(max(ts, key=lambda t: t.nbytes) for ts in zip(a.tensors, b.tensors, strict=True)) for a, b in both)
-    subgraphs = (replace(s, tensors=tensors) for s, tensors in zip(graph.subgraphs, larger, strict=True))
-    return replace(graph, subgraphs=tuple(subgraphs))
 
 
 # --- which subgraphs run, and when ---
@@ -286,7 +271,7 @@ def _timeline(executed: Executed, moments: Sequence[_Moment]) -> tuple[TimelineS
 # --- what they leave out ---
 
 
-def _arena_warnings(graph: Graph, arenas: Mapping[int, Arena]) -> Iterator[Warn]:
+def _arena_warnings(graph: Graph, arenas: Mapping[int, Arena], doubtful: Sequence[tuple[int, int]]) -> Iterator[Warn]:
     scratch = [(i, op) for i, its in arenas.items() for op in its.unknown_scratch]
     dynamic = [(i, op) for i, its in arenas.items() for op in its.dynamic]
     if scratch:
@@ -296,6 +281,9 @@ def _arena_warnings(graph: Graph, arenas: Mapping[int, Arena]) -> Iterator[Warn]
         names = _names(graph, dynamic)
         message = f"the arena is for shapes as stored or as they follow from the inputs: {names} may get larger results"
         yield Warn("arena_as_stored", message, dynamic[0])
+    elif doubtful:
+        message = f"the arena is a bound: results of {_names(graph, doubtful)} are stored with other sizes than follow"
+        yield Warn("arena_as_stored", f"{message} from the inputs; the larger is counted", doubtful[0])
     if len(arenas) > 1:
         message = f"the arena is a bound: control flow runs {len(arenas) - 1} more subgraphs, with the shapes as stored"
         yield Warn("arena_bound", message)

@@ -11,6 +11,7 @@ from edgedeploy_partitioner.memory.arena import ALIGNMENT_BYTES, Arena, Executed
 from edgedeploy_partitioner.memory.downsets import Jobs, least_peak
 from edgedeploy_partitioner.memory.order import called_by, jobs_of
 from edgedeploy_partitioner.memory.release import Release
+from edgedeploy_partitioner.memory.stored import stored_otherwise
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.reorder import with_order
 from edgedeploy_partitioner.plan import Machine
@@ -132,7 +133,7 @@ class _Search:
             arena_bytes=first.bytes,
             new_arena_bytes=first.bytes,
             bound_bytes=bound,
-            is_exact=first.exact and not unpacks_alone,
+            is_exact=first.exact and not unpacks_alone and not stored_otherwise(self.graph, [self.index]),
         )
         if jobs is None or len(nodes) < 2 or first.bytes <= bound:
             return found
