@@ -23,14 +23,18 @@ SCALE = 1 / 64
 _QUANTISED = ("int8", "uint8", "int16", "int32", "int4", "int2")
 _DTYPES = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool", "int4", "int2")
 _UNPACKING = ("DENSIFY", "DEQUANTIZE")
+_MOST_RANK = 6  # XNNPACK writes past the end of what it keeps of a shape when it unpacks one of more
+_UNPACKED = {"float32": ("half", "shared", "int8", "dense", "dense_half", "dense_int8"), "float16": ("dense",),
+             "int8": ("dense",)}  # fmt: skip
 _POWERS = (-20, -17, -16, -11, -10, -9, -8, -7, -1, 1, 4, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17)
 _FACTORS = tuple(2.0**k * nudge for k in _POWERS for nudge in (1, 1 - 2.0**-20, 1 + 2.0**-20))
 
 
 @dataclass(frozen=True)
 class Operand:
-    """One tensor of a case. ``source`` is how it comes about, in the words of the census; ``-`` leaves it out, and
-    ``shared`` is what is unpacked and read by another op too.
+    """One tensor of a case. ``source`` is how it comes about, in the words of the census; ``-`` leaves it out. What is
+    unpacked comes from a constant in ``half`` precision (``shared``: and is read by another op too) or of ``int8``, or
+    from a sparse one of its own type (``dense``) or of these (``dense_half``, ``dense_int8``).
 
     ``value`` is what a constant holds; zeros and ones in turn if None.
     """
@@ -65,14 +69,12 @@ class Operand:
         return tensor
 
     def _unpacked(self, g: Subgraph) -> int:
-        if self.dtype == "float16":
-            return g.apply("DENSIFY", [g.sparse_constant(self.array())], self.shape, "float16")
-        if self.dtype == "float32":
-            half = g.constant(self.array().astype(np.float16))
-            return g.apply("DEQUANTIZE", [half], self.shape)
-        return g.apply(
-            "DENSIFY", [g.sparse_constant(self.array(), self.dtype, self.quant)], self.shape, self.dtype, self.quant
-        )
+        if self.source == "dense":
+            return _dense(g, self)
+        packed = replace(self, dtype="int8", quant=per_tensor(1.0)) if "int8" in self.source else self
+        packed = replace(packed, dtype="float16") if packed is self else packed
+        tensor = _dense(g, packed) if "dense" in self.source else g.constant(packed.array(), quant=packed.quant)
+        return g.apply("DEQUANTIZE", [tensor], self.shape)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Case:
     label: str = "base"
 
     def build(self, with_reader: bool = False) -> bytes:
-        """The model; ``with_reader`` adds an op that needs the first output to be constant."""
+        """The model; ``with_reader`` adds an op that reads the first output."""
         model = Model()
         g = model.subgraph()
         g.outputs(g.apply("ABS", [g.input((1, 2))], (1, 2)))
@@ -126,24 +128,21 @@ class Case:
         return replace(self, options={**self.options, **options}, label=f"{self.label}; {label}")
 
 
-def _reader(g: Subgraph, weights: Operand, tensor: int) -> int:
-    """An op that XNNPACK takes only if ``tensor`` counts as constant for it."""
-    shape, dtype = weights.shape, weights.dtype
-    if dtype == "float16":
-        tensor, dtype = g.apply("DEQUANTIZE", [tensor], shape), "float32"
-    if dtype not in ("float32", "int8") or (dtype == "int8" and len(shape) not in (2, 4)):
-        raise ValueError("no op is known that reads such weights")
-    if len(shape) not in (2, 4):
-        return g.apply("PRELU", [g.input(shape), tensor], shape)
-    quant, product = (per_tensor(SCALE), per_tensor(SCALE * SCALE)) if dtype == "int8" else (None, None)
-    x = g.input((1, *shape[1:]), dtype, quant)
-    bias = g.constant(np.zeros(shape[0], np.int32 if quant else np.float16), quant=product)
-    if not quant:  # some want it to be stored like the weights
-        bias = g.apply("DEQUANTIZE", [bias], shape[:1])
-    if len(shape) == 2:
-        return g.apply("FULLY_CONNECTED", [x, tensor, bias], (1, shape[0]), dtype, quant)
-    steps = {"padding": "VALID", "stride_w": 1, "stride_h": 1}
-    return g.apply("CONV_2D", [x, tensor, bias], (1, 1, 1, shape[0]), dtype, quant, **steps)
+def _dense(g: Subgraph, operand: Operand) -> int:
+    """The values of ``operand``, stored sparse and then not."""
+    sparse = g.sparse_constant(operand.array(), operand.dtype, operand.quant)
+    return g.apply("DENSIFY", [sparse], operand.shape, operand.dtype, operand.quant)
+
+
+def _reader(g: Subgraph, result: Operand, tensor: int) -> int:
+    """An op that XNNPACK never takes, on what the op makes, or on what that is unpacked to in turn: then XNNPACK leaves
+    the last that unpacks, too, which it would take if it only computed."""
+    shape, dtype, quant = result.shape, result.dtype, result.quant
+    if dtype == "float16":  # which few kernels know
+        tensor, dtype, quant = g.apply("DEQUANTIZE", [tensor], shape), "float32", None
+    if not shape:
+        return g.apply("FILL", [g.constant(np.ones(1, np.int32)), tensor], (1,), dtype, quant)
+    return g.apply("GATHER", [tensor, g.constant(np.zeros(1, np.int32))], (1, *shape[1:]), dtype, quant)
 
 
 def _block_scales(g: Subgraph, tensor: int, operand: Operand) -> None:
@@ -214,20 +213,27 @@ def _together(case: Case) -> Iterator[Case]:
         for factor in (1.0, 0.01, 0.37, 2.9, 41.0):
             yield activations(f"all off centre and * {factor}", 3, factor)
             yield activations(f"all * {factor}", 0, factor)
-    for source in ("unpacked", "sparse", "shared"):
-        inputs = tuple(replace(o, source=source) if _can_unpack(o) else o for o in case.inputs)
+    for source in ("sparse", *_UNPACKED["float32"]):
+        changed = ((o, (*_unpacked(o), "sparse") if o.source == "const" and _unpacked(o) else ()) for o in case.inputs)
+        inputs = tuple(replace(o, source=source) if source in usable else o for o, usable in changed)
         yield replace(case, inputs=inputs, label=f"{case.label}; all constants {source}")
+    constants = [i for i, o in enumerate(case.inputs) if o.source == "const" and _unpacked(o)]
+    for i, j in itertools.combinations(constants, 2):
+        for one, other in itertools.product(_unpacked(case.inputs[i]), _unpacked(case.inputs[j])):
+            yield case.with_input(i, one, source=one).with_input(j, other, source=other)
 
 
-def _can_unpack(operand: Operand) -> bool:
-    return operand.source == "const" and operand.dtype in ("float32", "int8") and bool(operand.shape)
+def _unpacked(operand: Operand) -> tuple[str, ...]:
+    """How a constant in its place may be unpacked."""
+    return _UNPACKED.get(operand.dtype, ()) if 0 < len(operand.shape) <= _MOST_RANK else ()
 
 
 def _shapes(case: Case) -> Iterator[Case]:
     """The data operands with other ranks all together; where they need not be alike, alone and without elements too."""
 
     def reshaped(operand: Operand, rank: int) -> Operand:
-        if operand.dtype in ("int32", "int64") or operand.source == "const":
+        is_data = operand.source in ("fed", "variable") or case.op in _UNPACKING
+        if operand.dtype in ("int32", "int64") or not is_data:
             return operand
         shape = operand.shape[len(operand.shape) - rank :] if rank < len(operand.shape) else operand.shape
         return replace(operand, shape=(1,) * (rank - len(shape)) + shape)
@@ -251,8 +257,8 @@ def _sources(case: Case, i: int) -> Iterator[Case]:
     if operand.source == "handle":
         return
     usable = ["fed", "const", "variable"] + ["-"] * (i >= 2)  # what comes first is never optional
-    if operand.shape and operand.dtype in ("float32", "float16", "int8"):
-        usable += ["unpacked"] + ["sparse"] * (i == 1 or case.op == "DENSIFY") + ["shared"] * (i == 1)
+    if unpacked := _unpacked(operand):
+        usable += [*unpacked, *["sparse"] * (i == 1 or case.op in _UNPACKING)]
     yield from (case.with_input(i, source, source=source) for source in usable if source != operand.source)
 
 

@@ -290,7 +290,11 @@ def _joins(dtype: str) -> Iterator[Case]:
 def _conversions() -> Iterator[Case]:
     for dtype in ("int8", "uint8", "int16", "float16", "int4"):
         source = act(dtype)
-        yield Case("DEQUANTIZE", (source,), (act("float32"),), label=dtype)
+        for stored in ("fed", "const"):
+            yield Case("DEQUANTIZE", (replace(source, source=stored),), (act("float32"),), label=f"{dtype} {stored}")
+        for shape in ((4,), (4, 6), (4, 1, 1, 6)):
+            stored_so = replace(source, source="const", shape=shape)
+            yield Case("DEQUANTIZE", (stored_so,), (act("float32", shape),), label=f"{dtype} {shape}")
         for other in ("int8", "uint8", "int16"):
             if dtype in ("int8", "uint8", "int16"):
                 yield Case("QUANTIZE", (source,), (act(other),), label=f"{dtype} to {other}")

@@ -41,7 +41,7 @@ from census_ops import UNPACKING, base_cases, grid_cases
 from edgedeploy_agent import inspector, trial
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.read import read_bytes
-from edgedeploy_partitioner.runtime.census_key import Key, is_shared, key_of
+from edgedeploy_partitioner.runtime.census_key import Key, key_of, unpacked_as
 
 _PER_KEY = 2  # models with the same key, to see whether they are treated alike
 _PAIRS = 100  # random pairs of variations of the first base case of an op and types
@@ -65,7 +65,7 @@ def kernel_requests() -> Iterator[dict[str, Any]]:
 
 
 def op_requests(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
-    """Requests for ``cases``, of those with equal keys only the first few."""
+    """Requests for ``cases``, of those with equal keys and sources only the first few."""
     seen: Counter[str] = Counter()
     for case in cases:
         try:
@@ -73,14 +73,15 @@ def op_requests(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
             key = _key(model)
         except (InputError, ValueError, OverflowError):
             continue  # nothing that could be written or read
-        seen[repr(key)] += 1
-        if seen[repr(key)] <= _PER_KEY:
+        alike = repr((key, [operand.source for operand in case.inputs]))
+        seen[alike] += 1
+        if seen[alike] <= _PER_KEY:
             yield {**_request("op", model), "label": f"{case.op} {case.label}", "run": True, "compare": True}
             yield from _with_reader(case)
 
 
 def _with_reader(case: Case) -> Iterator[dict[str, Any]]:
-    """Whether what an unpacking op writes counts as constant: another op is added that wants it so."""
+    """Whether what an unpacking op writes counts as constant: an op is added for which XNNPACK then leaves it."""
     if case.op in UNPACKING and len(case.outputs) == 1:
         with contextlib.suppress(ValueError):  # nothing reads such weights
             yield _request("reader", case.build(with_reader=True))
@@ -98,7 +99,8 @@ def _cases(rng: random.Random) -> Iterator[Case]:
     for case in base_cases():
         group = case.op, " ".join("-" if o.source == "-" else o.dtype for o in (*case.inputs, *case.outputs))
         varied = list(variations(case))
-        yield from varied if group not in first else rng.sample(varied, min(_OF_OTHERS, len(varied)))
+        whole = group not in first or case.op in UNPACKING
+        yield from varied if whole else rng.sample(varied, min(_OF_OTHERS, len(varied)))
         for once in rng.choices(varied, k=_OF_OTHERS if group in first else _PAIRS):
             yield rng.choice([once, *variations(once)])
         first.add(group)
@@ -110,7 +112,7 @@ def _key(model: bytes) -> Key:
     main = graph.subgraphs[0]
     *before, op = main.ops
     unpacked = (t for earlier in before if earlier.code in UNPACKING for t in earlier.outputs)
-    return key_of(graph, op, {t: is_shared(main, t, range(len(main.ops))) for t in unpacked})
+    return key_of(graph, op, {t: unpacked_as(main, t, range(len(main.ops))) for t in unpacked})
 
 
 def observations(asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Observation]:
@@ -118,7 +120,7 @@ def observations(asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -
     last: Observation | None = None
     for request, answer in asked:
         if request["about"] == "reader":
-            if last is not None and _last_is_claimed(answer):
+            if last is not None and last.verdict != "leaves" and _left_with_reader(answer):
                 last = last._replace(verdict="unpacks")
             elif last is not None and last.verdict == "fails" and answer.get("refusal") == "":
                 last = None  # it fails alone, and the reader kept XNNPACK from it: nothing is said of other readers
@@ -132,6 +134,13 @@ def observations(asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -
 def _last_is_claimed(answer: Mapping[str, Any]) -> bool:
     left = {n["op"] for n in _nodes(answer) if n["members"] is None}
     return max(_claimed(answer), default=-1) > max(left, default=-1)
+
+
+def _left_with_reader(answer: Mapping[str, Any]) -> bool:
+    """Whether of what XNNPACK looked at it left the op that reads, and the one before."""
+    left = {n["op"] for n in _nodes(answer) if n["members"] is None}
+    last = max((*left, *_claimed(answer)), default=0)
+    return bool(_claimed(answer)) and {last - 1, last} <= left
 
 
 def _claimed(answer: Mapping[str, Any]) -> set[int]:

@@ -20,7 +20,7 @@ from edgedeploy_profiles.load import load_runtime
 from edgedeploy_profiles.schema import Runtime
 from support.random_model import random_dag
 from support.runtime import Answer, inspect_all
-from support.runtimes import HERE, OTHERS, other_or_skip
+from support.runtimes import EVERY, HERE, any_or_skip
 from support.runtimes import Runtime as Asked
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -37,13 +37,10 @@ def runtime() -> Runtime:
     return census
 
 
-@pytest.fixture(
-    params=[(HERE.name, HERE.version), *(pytest.param(o, marks=pytest.mark.runtimes) for o in OTHERS)], ids="-".join
-)
+@pytest.fixture(params=EVERY, ids="-".join)
 def asked(request: pytest.FixtureRequest) -> Asked:
     """Each runtime there is a census of."""
-    name, version = request.param
-    return HERE if (name, version) == (HERE.name, HERE.version) else other_or_skip(name, version)
+    return any_or_skip(*request.param)
 
 
 def census_of(asked: Asked) -> Runtime:

@@ -21,7 +21,7 @@ from support.arenas import compared, executed_nodes, real_bytes, real_offsets
 from support.kernel_cases import Const, In, Operand, Out, Q, case, ones
 from support.plain_cases import plain, programs
 from support.runtime import Answer, inspect_all
-from support.runtimes import HERE, OTHERS, Runtime, other_or_skip
+from support.runtimes import EVERY, HERE, Runtime, any_or_skip
 from support.scratch_cases import with_scratch
 
 WITH_SCRATCH = {threads: list(with_scratch(Random(threads))) for threads in (1, 4)}
@@ -38,12 +38,9 @@ NOT_RUN = {
 }
 
 
-@pytest.fixture(
-    params=[(HERE.name, HERE.version), *(pytest.param(o, marks=pytest.mark.runtimes) for o in OTHERS)], ids="-".join
-)
+@pytest.fixture(params=EVERY, ids="-".join)
 def runtime(request: pytest.FixtureRequest) -> Runtime:
-    name, version = request.param
-    return HERE if (name, version) == (HERE.name, HERE.version) else other_or_skip(name, version)
+    return any_or_skip(*request.param)
 
 
 def asked(answer: Answer) -> list[tuple[int, bool]]:

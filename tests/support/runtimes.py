@@ -70,6 +70,14 @@ def other_or_skip(name: str, version: str) -> Runtime:
         pytest.skip(str(error))
 
 
+EVERY = ((HERE.name, HERE.version), *(pytest.param(o, marks=pytest.mark.runtimes) for o in OTHERS))
+"""Parameters for a fixture: this runtime always, the others with ``-m runtimes``. :func:`any_or_skip` takes them."""
+
+
+def any_or_skip(name: str, version: str) -> Runtime:
+    return HERE if (name, version) == (HERE.name, HERE.version) else other_or_skip(name, version)
+
+
 def present() -> tuple[Runtime, ...]:
     """Every runtime that can be asked now, this environment's first."""
     found = [HERE]

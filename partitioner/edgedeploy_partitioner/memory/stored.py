@@ -34,7 +34,7 @@ def stored_otherwise(graph: Graph, subgraphs: Collection[int]) -> tuple[tuple[in
     try:
         resolved = propagate(graph)
     except ShapeMismatch as mismatch:
-        return (mismatch.op,) if mismatch.op else ((min(subgraphs), 0),)
+        return (mismatch.op,)
     both = [(graph.subgraphs[i], resolved.subgraphs[i]) for i in sorted(subgraphs)]
     return tuple(
         (a.index, op.index)

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph
-from edgedeploy_partitioner.runtime.census_key import Key, is_shared, key_of
-from edgedeploy_partitioner.runtime.census_view import Feature
+from edgedeploy_partitioner.runtime.census_key import Key, key_of, unpacked_as
+from edgedeploy_partitioner.runtime.census_view import Feature, Unpacked
 from edgedeploy_partitioner.runtime.prepared import prepared
 from edgedeploy_profiles.schema import Allowed, CensusRow, Runtime
 
@@ -42,8 +42,8 @@ def kernel_of(graph: Graph, op: Op, runtime: Runtime) -> Found:
     return _look_up(_key(graph, op, range(len(graph.subgraphs[op.subgraph].ops)), runtime), runtime)
 
 
-Taken = dict[tuple[int, int, frozenset[tuple[int, bool]]], Verdict]
-"""(subgraph, op, operands that are unpacked) -> what XNNPACK does with it."""
+Taken = dict[tuple[int, int, frozenset[tuple[int, Unpacked]]], Verdict]
+"""(subgraph, op, operands that are unpacked, and how) -> what XNNPACK does with it."""
 
 
 def xnnpack_claims(
@@ -58,6 +58,20 @@ def xnnpack_claims(
     if not _looks_at(graph, subgraph, runtime) or stopper(graph, subgraph, available, runtime, known):
         return frozenset()
     return _claims(graph, subgraph, available, runtime, known)
+
+
+def unwritten(graph: Graph, subgraph: int, runtime: Runtime) -> tuple[Op, ...]:
+    """Ops that XNNPACK claims because they unpack a constant for it, and whose result somebody else wants too: the
+    caller, or a built-in kernel. It never writes that result: the run may fail, or goes on with what was in memory."""
+    within = graph.subgraphs[subgraph]
+    every = range(len(within.ops))
+    claimed = xnnpack_claims(graph, subgraph, every, runtime)
+    return tuple(
+        op
+        for op in (within.ops[i] for i in sorted(claimed))
+        if _unpacks(graph, op, every, runtime)
+        and not (_readers(within, op) <= claimed and set(within.outputs).isdisjoint(op.outputs))
+    )
 
 
 def stopper(
@@ -151,12 +165,12 @@ def _key(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> 
     return key_of(graph, op, _unpacked(graph, op, available, runtime))
 
 
-def _unpacked(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> Mapping[int, bool]:
+def _unpacked(graph: Graph, op: Op, available: Collection[int], runtime: Runtime) -> Mapping[int, Unpacked]:
     """Operands of ``op`` that XNNPACK makes constant itself, directly or through a chain, as ``key_of`` wants them."""
     subgraph = graph.subgraphs[op.subgraph]
     producers = {t: subgraph.producer.get(t, -1) for t in op.inputs}
     return {
-        t: is_shared(subgraph, t, available)
+        t: unpacked_as(subgraph, t, available)
         for t, p in producers.items()
         if p in available and p != op.index and _unpacks(graph, subgraph.ops[p], available, runtime)
     }

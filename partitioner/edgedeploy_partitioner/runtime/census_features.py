@@ -37,9 +37,8 @@ def _depthwise(view: View) -> Iterator[tuple[str, Feature]]:
 
 def _bias(view: View, w: Tensor | None, bias: Tensor | None) -> Iterator[tuple[str, Feature]]:
     if w is not None and bias is not None:
-        unpacked = w.id in view.unpacked, bias.id in view.unpacked
-        which = {(True, True): "both", (True, False): "weights", (False, True): "bias"}.get(unpacked, "none")
-        yield "unpacked", which + "_shared" * any(view.unpacked.get(t.id) for t in (w, bias))
+        halves = view.unpacked.get(w.id) == "half", view.unpacked.get(bias.id) == "half"
+        yield "halves", {(True, True): "both", (True, False): "weights", (False, True): "bias"}.get(halves, "none")
     if w is not None and w.quantization is not None and bias is not None and bias.quantization is not None:
         yield "bias_like_weights", len(w.quantization.scales) == len(bias.quantization.scales)
 
@@ -106,7 +105,8 @@ def _pad(view: View) -> Iterator[tuple[str, Feature]]:
     pads = view.values(1)
     if pads is not None:
         yield "pads_positive", min(pads, default=0) >= 0
-        yield "first_pads_positive", min(pads[:4], default=0) >= 0
+        # Older versions look at four pads, and so past the end of the operand where there are two.
+        yield "first_pads_positive", min(view.in_file(1, 4) or (), default=0) >= 0
         yield "pads_fit", view.data is not None and len(pads) == 2 * len(view.data.shape)
 
 
@@ -160,6 +160,10 @@ def _strided_slice(view: View) -> Iterator[tuple[str, Feature]]:
         cuts = [_cut(view, *cut) for cut in zip(range(len(shape)), begin, end, shape, strict=False)]
         yield "inside", all(start + length <= extent for (start, length), extent in zip(cuts, shape, strict=False))
         yield "cuts_something", all(length > 0 for _, length in cuts)
+        # Older versions take the ends as they are: no masks, and nothing else for zero.
+        ends = [e + b if view.option("offset") else e for b, e in zip(begin, end, strict=False)]
+        yield "ends_positive", min(ends, default=1) > 0
+        yield "ends_inside", all(stop <= extent for stop, extent in zip(ends, shape, strict=False))
 
 
 def _cut(view: View, axis: int, begin: int, end: int, extent: int) -> tuple[int, int]:
@@ -170,6 +174,12 @@ def _cut(view: View, axis: int, begin: int, end: int, extent: int) -> tuple[int,
         stop = 0
     offset = start + extent if start < 0 else start
     return offset, (stop + extent if stop <= 0 else stop) - offset
+
+
+def _prelu(view: View) -> Iterator[tuple[str, Feature]]:
+    slope = view.input(1)
+    if slope is not None:
+        yield "slope_flat", all(n == 1 for n in slope.shape[:-1])
 
 
 def _split(view: View) -> Iterator[tuple[str, Feature]]:
@@ -223,5 +233,5 @@ SPECIAL: Mapping[str, _Special] = {
     "REDUCE_MAX": _reduce, "REDUCE_MIN": _reduce, "RESHAPE": _reshape, "RESIZE_BILINEAR": _resize, "SLICE": _slice,
     "STRIDED_SLICE": _strided_slice, "TRANSPOSE": _transpose, "SPLIT": _split, "SOFTMAX": _softmax,
     "LEAKY_RELU": _leaky_relu, "CONCATENATION": _concatenation, "BATCH_MATMUL": _batch_matmul,
-    "STABLEHLO_COMPOSITE": _attention,
+    "PRELU": _prelu, "STABLEHLO_COMPOSITE": _attention,
 }  # fmt: skip

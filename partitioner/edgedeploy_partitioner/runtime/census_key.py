@@ -17,10 +17,11 @@ import numpy as np
 
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Quantization, Subgraph, Tensor
 from edgedeploy_partitioner.runtime.census_features import SPECIAL, nothing
-from edgedeploy_partitioner.runtime.census_view import WEIGHTED, Feature, View, scales_of, source_of
+from edgedeploy_partitioner.runtime.census_view import Feature, Unpacked, View, scales_of, source_of
 
 _MOST_OPERANDS = 4  # of which source and quantisation are looked at
 _MOST_RANK = 7  # stands for all above XNNPACK's limit of six
+_HALF_READERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 _VARIADIC = ("ADD_N", "CONCATENATION", "PACK", "SPLIT", "SPLIT_V", "UNPACK")
 
 
@@ -30,24 +31,25 @@ class Key(NamedTuple):
     features: Mapping[str, Feature]
 
 
-def key_of(graph: Graph, op: Op, unpacked: Mapping[int, bool] | None = None) -> Key:
-    """The key of ``op``. ``unpacked`` are tensors of its subgraph that XNNPACK makes constant itself, each with whether
-    it is also read otherwise than as weights or bias, or by somebody else."""
+def key_of(graph: Graph, op: Op, unpacked: Mapping[int, Unpacked] | None = None) -> Key:
+    """The key of ``op``. ``unpacked`` are tensors of its subgraph that XNNPACK makes constant itself, and how."""
     view = View(graph, op, unpacked or {})
     with np.errstate(all="ignore"):  # absurd scales give infinite ratios, which is what they are
         return Key(_name(op), _types(view), dict(_features(view)))
 
 
-def is_shared(subgraph: Subgraph, tensor: int, available: Collection[int]) -> bool:
-    """Whether not only ops in ``available`` read ``tensor``, and only as weights or bias."""
+def unpacked_as(subgraph: Subgraph, tensor: int, available: Collection[int]) -> Unpacked:
+    """How XNNPACK may hold ``tensor``, the result of an op that unpacks: in half precision as it is stored, if only
+    products of matrices in ``available`` read it, as weights or bias."""
+    unpacker = subgraph.ops[subgraph.producer[tensor]]
+    if unpacker.code != "DEQUANTIZE" or subgraph.tensors[unpacker.inputs[0]].dtype is not DType.FLOAT16:
+        return "unpacked"
     readers = subgraph.consumers.get(tensor, ())
-    return tensor in subgraph.outputs or not all(
-        r in available and _reads_as_weights(subgraph.ops[r], tensor) for r in readers
-    )
+    return "half" if all(r in available and _reads_halves(subgraph.ops[r], tensor) for r in readers) else "unpacked"
 
 
-def _reads_as_weights(op: Op, tensor: int) -> bool:
-    return op.code in WEIGHTED and tensor not in op.inputs[WEIGHTED[op.code][0] :][:1]
+def _reads_halves(op: Op, tensor: int) -> bool:
+    return op.code in _HALF_READERS and op.inputs[0] != tensor
 
 
 def _name(op: Op) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Tensor
 
 Feature = bool | int | float | str
+Unpacked = Literal["unpacked", "half"]
+"""How XNNPACK holds a constant that an op of the model makes of another: written out beforehand, or stored in half
+precision and widened as it is used."""
 
 EIGHT_BIT = (DType.INT8, DType.UINT8)
 _NUMPY = {DType.INT32: np.int32, DType.INT64: np.int64}
@@ -24,7 +27,7 @@ _DATA = {"TRANSPOSE_CONV": 2, "SPLIT": 1}
 class View:
     """One op with its tensors at hand."""
 
-    def __init__(self, graph: Graph, op: Op, unpacked: Mapping[int, bool]) -> None:
+    def __init__(self, graph: Graph, op: Op, unpacked: Mapping[int, Unpacked]) -> None:
         tensors = graph.subgraphs[op.subgraph].tensors
         self.graph, self.op, self.unpacked = graph, op, unpacked
         self.inputs = [tensors[t] if t >= 0 else None for t in op.inputs]
@@ -40,10 +43,16 @@ class View:
     def values(self, position: int) -> list[int] | None:
         """The integers of a constant operand; None if it is no such constant or too short for its shape."""
         tensor = self.input(position)
+        return None if tensor is None else self.in_file(position, tensor.elements)
+
+    def in_file(self, position: int, count: int) -> list[int] | None:
+        """The same, but ``count`` of them: where the operand has fewer, what follows it in the file."""
+        tensor = self.input(position)
         if tensor is None or tensor.data is None or tensor.dtype not in _NUMPY or tensor.data.size < tensor.nbytes:
             return None
-        data = self.graph.bytes_of(tensor.data)[: tensor.nbytes]
-        values: list[int] = np.frombuffer(data, _NUMPY[tensor.dtype]).tolist()
+        size = count * tensor.dtype.bits // 8
+        data = self.graph.bytes_of(tensor.data._replace(size=size))
+        values: list[int] = np.frombuffer(data, _NUMPY[tensor.dtype], len(data) * 8 // tensor.dtype.bits).tolist()
         return values
 
 
@@ -51,7 +60,7 @@ def source_of(view: View, tensor: Tensor | None) -> str:
     if tensor is None:
         return "-"
     if tensor.id in view.unpacked:
-        return "unpacked"
+        return view.unpacked[tensor.id]
     if tensor.is_constant:
         return "sparse" if tensor.is_sparse else "const"
     return "variable" if tensor.is_variable else "fed"

@@ -23,7 +23,7 @@ from edgedeploy_partitioner.model.facts.oddities import without_source
 from edgedeploy_partitioner.model.facts.quantization import axis_problem
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph
 from edgedeploy_partitioner.model.shapes import ShapeMismatch, propagate
-from edgedeploy_partitioner.runtime.census import kernel_of
+from edgedeploy_partitioner.runtime.census import kernel_of, unwritten
 from edgedeploy_profiles.schema import Runtime
 
 Check = Callable[[Graph, Runtime], Iterator[Finding]]
@@ -79,11 +79,15 @@ def _has_kernel(graph: Graph, op: Op, runtime: Runtime) -> bool:
 
 
 def _xnnpack(graph: Graph, runtime: Runtime) -> Iterator[Finding]:
-    """XNNPACK takes the op and then cannot prepare it: the runtime gives up and does not fall back."""
+    """XNNPACK takes the op and then cannot prepare it: the runtime gives up and does not fall back. Or it takes an op
+    for what it unpacks and never writes that, although others read it."""
     for sub in graph.subgraphs if runtime.xnnpack_default else ():
         running = [op for op in sub.ops if op.index not in sub.folded]
         failing = [op for op in running if kernel_of(graph, op, runtime).verdict == "fails"]
         yield from at_ops("xnnpack_fails", failing, "XNNPACK takes it and then fails; it may run with XNNPACK off")
+        lost = unwritten(graph, sub.index, runtime)
+        words = "XNNPACK takes it and does not write its result, which is read elsewhere: the run fails or gives wrong"
+        yield from at_ops("xnnpack_unwritten", lost, f"{words} values; it is right with XNNPACK off")
 
 
 def _shapes(graph: Graph, runtime: Runtime) -> Iterator[Finding]:  # noqa: ARG001
