@@ -301,7 +301,7 @@ def machine_with_governors(folder: Path, *, shared: bool) -> Path:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("end", ["closed", "killed"])
+@pytest.mark.parametrize("end", ["closed", "killed", "keeper killed"])
 def test_the_governor_is_set_meanwhile_and_restored(
     tmp_path: Path, link: agents.Watched, end: str, *, shared: bool
 ) -> None:
@@ -319,6 +319,10 @@ def test_the_governor_is_set_meanwhile_and_restored(
         assert governors() == {"performance"}
         if end == "killed":
             agents.kill(link.agent)
+        if end == "keeper killed":
+            [keeper] = [p for p in agents.children(link.agent) if b"governor" in Path(f"/proc/{p}/cmdline").read_bytes()]
+            agents.kill(keeper)
+            assert governors() == {"performance"}
         with contextlib.suppress(AgentError):
             events.close()
         until = time.monotonic() + 5
