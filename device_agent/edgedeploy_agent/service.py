@@ -27,7 +27,7 @@ _KIB = 1024
 
 
 class Service(agent_pb2_grpc.AgentServicer):
-    """One client's session. ``stop`` is called when it asks to end the agent, ``busy()`` is open while a model runs."""
+    """One client's session. ``stop`` is called when it asks to end the agent, ``busy()`` is open while it works."""
 
     def __init__(
         self,
@@ -62,12 +62,14 @@ class Service(agent_pb2_grpc.AgentServicer):
 
     def Prepare(self, request: Any, context: Any) -> Any:  # noqa: N802
         try:
-            missing = [f.sha256 for f in request.files if not self._files.find(f.sha256, f.size, f.path)]
-            if missing:
-                os.makedirs(self._files.folder, mode=0o700, exist_ok=True)
-        except (ValueError, OSError) as error:
+            with self._busy():  # hashing a large file takes a while
+                missing = [f.sha256 for f in request.files if not self._files.find(f.sha256, f.size, f.path)]
+                free_bytes = self._files.make_room() if missing else None
+        except ValueError as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        return agent_pb2.PrepareReply(missing=missing, folder=self._files.folder)
+        except OSError as error:
+            context.abort(grpc.StatusCode.INTERNAL, f"cannot keep files in {self._files.folder}: {error.strerror}")
+        return agent_pb2.PrepareReply(missing=missing, folder=self._files.folder, free_bytes=free_bytes)
 
     def Measure(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
         task = self._task(request.settings, context)
@@ -133,7 +135,7 @@ class Service(agent_pb2_grpc.AgentServicer):
                 return  # the call is over already
             for event in worker.events():
                 if self._ending:
-                    context.abort(grpc.StatusCode.UNAVAILABLE, "it was told to end")
+                    context.abort(grpc.StatusCode.ABORTED, "the agent was told to end")
                 yield event
         finally:
             self._workers.discard(worker)

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -90,14 +90,17 @@ def stoppable() -> Iterator[None]:
 
 
 @contextmanager
-def progress(doing: str, *, quiet: bool) -> Iterator[None]:
-    """Show what is being done on stderr while it is done; only to a person who watches."""
+def progress(doing: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show what is being done on stderr while it is done; only to a person who watches.
+
+    The body may tell what it does now, or nothing when that is ``doing`` again.
+    """
     if quiet or sys.stderr is None or not sys.stderr.isatty():
-        yield
+        yield lambda _: None
         return
     from rich.console import Console
     from rich.text import Text
 
     width, height = shutil.get_terminal_size()  # rich itself stumbles over COLUMNS=\u00b2
-    with Console(stderr=True, width=width, height=height).status(Text(printable(doing))):
-        yield
+    with Console(stderr=True, width=width, height=height).status(Text(printable(doing))) as status:
+        yield lambda now: status.update(Text(printable(now or doing)))

@@ -211,12 +211,14 @@ class PrepareRequest(_message.Message):
     def __init__(self, files: _Optional[_Iterable[_Union[File, _Mapping]]] = ...) -> None: ...
 
 class PrepareReply(_message.Message):
-    __slots__ = ("missing", "folder")
+    __slots__ = ("missing", "folder", "free_bytes")
     MISSING_FIELD_NUMBER: _ClassVar[int]
     FOLDER_FIELD_NUMBER: _ClassVar[int]
+    FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
     missing: _containers.RepeatedScalarFieldContainer[str]
     folder: str
-    def __init__(self, missing: _Optional[_Iterable[str]] = ..., folder: _Optional[str] = ...) -> None: ...
+    free_bytes: int
+    def __init__(self, missing: _Optional[_Iterable[str]] = ..., folder: _Optional[str] = ..., free_bytes: _Optional[int] = ...) -> None: ...
 
 class Settings(_message.Message):
     __slots__ = ("model", "inputs", "threads", "cpus", "without_xnnpack", "deadline_s", "memory_bytes", "wait", "signature", "shapes")

@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -108,6 +109,26 @@ def test_a_model_that_fails_exits_6_and_the_other_devices_go_on(
     code, out, err = run(capsys, "bench", KWS, "--on", "local,nowhere", "--runs", 3, "--json")
     assert (code, [each["device"] for each in json.loads(out)]) == (2, ["local", "nowhere"])
     assert "no device 'nowhere'" in err
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        (hostile.crashing_by(signal.SIGABRT), (), r"crashed \(stage: invoke\): killed by SIGABRT"),
+        (hostile.crashing_by(signal.SIGSEGV), (), r"crashed \(stage: invoke\): killed by SIGSEGV"),
+        (hostile.huge(), ("--memory-cap", "256MiB"), r"ran out of memory \(stage: allocate\): .*cannot be allocated"),
+        (hostile.huge(1 << 20, 1 << 20), (), r"ran out of memory \(stage: allocate\): .*cannot be allocated"),
+    ],
+)  # fmt: skip
+def test_what_ended_the_model_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, model: Model, options: tuple[str, ...], words: str
+) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(model.build())
+    code, out, err = run(capsys, "bench", path, *ON, *options)
+    assert (code, out) == (6, "")
+    assert re.fullmatch(rf"edgedeploy: error: local: the model {words}.*\n", err), err
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import signal
+from typing import Any
+
 import numpy as np
 
 from edgedeploy_partitioner.model.build import Model, per_tensor
@@ -35,10 +38,43 @@ def crashing() -> Model:
     return model
 
 
-def huge() -> Model:
-    """2 GiB of output."""
+def crashing_by(number: signal.Signals) -> Model:
+    """What a converter could have written, and ends the runtime with SIGABRT or SIGSEGV, always.
+
+    The built-in ADD of int16 with scales that are powers of two cannot broadcast, and gives up; the built-in
+    DEPTHWISE_CONV_2D reads its bias without looking whether there is one.
+    """
+    model = Model()
+    g = model.subgraph()
+    if number == signal.SIGABRT:
+        scale, shape = per_tensor(1 / 64), (1, 4, 4, 6)
+        vector = g.constant(np.ones(6, np.int16), "int16", scale)
+        added = g.apply("ADD", [g.input(shape, "int16", scale), vector], shape, "int16", scale, pot_scale_int16=True)
+        g.outputs(added)
+    elif number == signal.SIGSEGV:
+        shape = (1, 8, 8, 4)
+        weights = g.constant(np.ones((1, 3, 3, 4), np.float32))
+        steps: dict[str, Any] = {"padding": "SAME", "stride_w": 1, "stride_h": 1, "depth_multiplier": 1}
+        g.outputs(g.apply("DEPTHWISE_CONV_2D", [g.input(shape), weights], shape, **steps))
+    else:
+        raise ValueError(number)
+    return model
+
+
+def huge(rows: int = 65536, columns: int = 8) -> Model:
+    """2 GiB of output, or ``rows`` by ``columns`` of 4 KiB."""
     model = Model()
     g = model.subgraph()
     x = g.input((1, 1024))
-    g.outputs(g.apply("TILE", [x, g.constant(np.array([65536, 8], np.int32))], (65536, 8192)))
+    g.outputs(g.apply("TILE", [x, g.constant(np.array([rows, columns], np.int32))], (rows, 1024 * columns)))
+    return model
+
+
+def large(size: int) -> Model:
+    """``size`` bytes of weights, rounded down, that no compression makes less; an op that reads one row of them."""
+    model = Model()
+    g = model.subgraph()
+    table = np.random.default_rng(size).integers(0, 256, (size // 4096, 4096), np.uint8)
+    weights = g.constant(table, "uint8", per_tensor(1 / 64))
+    g.outputs(g.apply("GATHER", [weights, g.input((1,), "int32")], (1, 4096), "uint8", per_tensor(1 / 64)))
     return model

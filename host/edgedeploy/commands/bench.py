@@ -112,8 +112,8 @@ def command(
             found = bench(session, what, settings, extent, memory=memory, governor=governor or "", cool_c=cooldown)
         return dataclasses.replace(found, plan=prediction(found, board_of(session.device), cpus))
 
-    with output.progress(f"running {model.name} on {devices}", quiet=quiet), output.stoppable():
-        results = attempts(names, measured)
+    with output.progress(f"running {model.name} on {devices}", quiet=quiet) as tell, output.stoppable():
+        results = attempts(names, measured, tell)
     entries = [error_json(n, r) if isinstance(r, Exception) else bench_json(r) for n, r in results.items()]
     encoded = output.json_bytes(entries[0] if len(entries) == 1 else entries)
     done = [result for result in results.values() if not isinstance(result, Exception)]

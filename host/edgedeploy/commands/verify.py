@@ -76,8 +76,8 @@ def command(
         with with_advice(what), reach(LOCAL) as host:
             return verify(session, what, settings, values, tolerance, seed=known_seed, host=host)
 
-    with output.progress(f"running {model.name} on {devices}", quiet=quiet), output.stoppable():
-        results = attempts(o.device_list(devices), verified)
+    with output.progress(f"running {model.name} on {devices}", quiet=quiet) as tell, output.stoppable():
+        results = attempts(o.device_list(devices), verified, tell)
     done = [result for result in results.values() if not isinstance(result, Exception)]
     if as_json:
         entries = [error_json(n, r) if isinstance(r, Exception) else verify_json(r) for n, r in results.items()]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
@@ -46,6 +47,14 @@ class Finished(NamedTuple):
     stderr: bytes
 
 
+def ended(code: int) -> str:
+    """An exit code (negative: the signal) in words."""
+    if code >= 0:
+        return f"it ended with code {code}"
+    known = {number.value: number.name for number in signal.Signals}
+    return f"it was killed by {known.get(-code, f'signal {-code}')}"
+
+
 class Process(Protocol):
     """A program on the machine, with pipes."""
 
@@ -62,6 +71,9 @@ class Process(Protocol):
 
     def poll(self) -> int | None:
         """Its exit code (negative: the signal), None while it runs."""
+
+    def why_ended(self, timeout_s: float) -> str:
+        """In words: how it ended, or that the connection did; empty if neither is known after ``timeout_s``."""
 
     def stop(self) -> None:
         """End it and what it started. Safe to call again."""

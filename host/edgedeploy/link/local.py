@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from edgedeploy.link import Finished, LinkError, LinkLost, LinkTimeout
+from edgedeploy.link import Finished, LinkError, LinkLost, LinkTimeout, ended
 
 _CHUNK = 1 << 20
 _GRACE_S = 2.0
@@ -120,6 +120,12 @@ class LocalProcess:
 
     def poll(self) -> int | None:
         return self._process.poll()
+
+    def why_ended(self, timeout_s: float) -> str:
+        try:
+            return ended(self._process.wait(timeout_s))
+        except subprocess.TimeoutExpired:
+            return ""
 
     def stop(self) -> None:
         self.close_stdin()

@@ -19,8 +19,10 @@ from edgedeploy.link.ssh_connect import Chain, Trust
 from edgedeploy.link.ssh_process import SshProcess
 
 _OPEN_S = 15.0
-_FINISH_S = 120.0  # to hash and rename what was received
+_FINISH_S = 120.0  # to hash and rename what was received, and more for much
+_SLOWEST_BYTES_S = 10 << 20
 _CHUNK = 1 << 18
+_AGAIN = "; nothing is kept of it, the next try starts again"
 
 # A connection that is lost looks like the end of the file: so its size decides whether it appears.
 _RECEIVE = """umask 077
@@ -69,16 +71,15 @@ class SshLink:
         return self._forwardings[-1].port
 
     def push(self, source: Path, target: str, progress: Callable[[int], None] | None = None) -> None:
-        try:
-            with source.open("rb") as content:
+        with contextlib.ExitStack() as opened:
+            with _reading(source):
+                content = opened.enter_context(source.open("rb"))
                 sha256 = hashlib.file_digest(content, "sha256").hexdigest()
                 size = content.tell()
                 content.seek(0)
                 mode = 0o755 if source.stat().st_mode & 0o100 else 0o644
-                command = _RECEIVE.format(target=shlex.quote(target), size=size, sha256=sha256, mode=mode)
-                done = self.stream(command, content, progress)
-        except OSError as error:
-            raise LinkError(f"cannot read {source}: {error.strerror}") from error
+            command = _RECEIVE.format(target=shlex.quote(target), size=size, sha256=sha256, mode=mode)
+            done = self.stream(command, content, progress)
         if done.code:
             raise LinkError(f"{self.name}: cannot write {target}: {last_line(done)}")
 
@@ -87,19 +88,19 @@ class SshLink:
         sent = 0
         with self._session(command, tied=False) as process:
             try:
-                while chunk := content.read(_CHUNK):
+                while chunk := _next(content):
                     process.write(chunk)
                     sent += len(chunk)
                     if progress:
                         progress(sent)
             except LinkTimeout as error:
-                raise LinkTimeout(f"{error}, {sent} bytes were sent") from None
+                raise LinkTimeout(f"{error}, {sent} bytes were sent{_AGAIN}") from None
             except LinkLost:
                 pass  # if it is the program that ended, it may have said why
             try:
-                return process.finish(b"", _FINISH_S)
+                return process.finish(b"", _FINISH_S + sent / _SLOWEST_BYTES_S)
             except LinkLost as error:
-                raise LinkLost(f"{error}, {sent} bytes were sent") from None
+                raise LinkLost(f"{error}, {sent} bytes were sent{_AGAIN}") from None
 
     def pull(self, path: str) -> bytes:
         done = self.run(f"exec cat {shlex.quote(path)}", timeout_s=_FINISH_S)
@@ -134,6 +135,19 @@ class SshLink:
         """End a process group for good."""
         with contextlib.suppress(LinkError):
             self.run(f"kill -TERM -{group}; sleep 1; kill -KILL -{group}", timeout_s=10)
+
+
+@contextlib.contextmanager
+def _reading(name: object) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LinkError(f"cannot read {name}: {error.strerror}") from error
+
+
+def _next(content: IO[bytes]) -> bytes:
+    with _reading(getattr(content, "name", "what is to be sent")):
+        return content.read(_CHUNK)
 
 
 def last_line(done: Finished) -> str:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from edgedeploy.link import Finished, LinkLost, LinkTimeout
+from edgedeploy.link import Finished, LinkLost, LinkTimeout, ended
 
 GRACE_S = 2
 """How long a program may take to end by itself once its input has ended."""
@@ -24,6 +24,8 @@ _CHUNK = 1 << 15  # the most that one SSH packet carries
 _TAIL = 64 * 1024
 _MOST = 64 << 20
 """Bytes that are kept of what a program prints: a device that goes mad takes no more of this machine's memory."""
+_UNKNOWN = -1
+_LOST = "the connection was lost"
 
 # The shell is the leader of a process group. What the login shell prints before the mark counts for nothing.
 _PLAIN = f'echo; echo "{_MARK} $$"; {{command}}'
@@ -105,7 +107,14 @@ class SshProcess:
     def poll(self) -> int | None:
         if self._channel.exit_status_ready():
             return _signed(int(self._channel.recv_exit_status()))
-        return -1 if self._channel.closed else None
+        return _UNKNOWN if self._channel.closed else None
+
+    def why_ended(self, timeout_s: float) -> str:
+        self._channel.status_event.wait(timeout_s)  # it is set when the connection is lost, too
+        if not self._channel.get_transport().is_active():
+            return _LOST
+        code = self.poll()
+        return "" if code is None or code == _UNKNOWN else ended(code)
 
     def stop(self) -> None:
         self.close_stdin()
@@ -134,7 +143,7 @@ class SshProcess:
         if code < 0:
             transport.join(_SETTLE_S)  # it closes its channels before it says that it has ended
         if code < 0 and not transport.is_active():
-            raise LinkLost(f"{self._name}: the connection was lost")
+            raise LinkLost(f"{self._name}: {_LOST}")
         return _signed(code)
 
     def _read(self, deadline: float, timeout_s: float) -> bytes:
@@ -144,7 +153,7 @@ class SshProcess:
         except TimeoutError:
             raise LinkTimeout(f"{self._name}: no answer within {timeout_s:g} s") from None
         except (OSError, EOFError):
-            raise LinkLost(f"{self._name}: the connection was lost") from None
+            raise LinkLost(f"{self._name}: {_LOST}") from None
         finally:
             self._channel.settimeout(_STALL_S)
 
@@ -157,7 +166,7 @@ class SshProcess:
                 while size > _TAIL and len(self._tail) > 1:
                     size -= len(self._tail.popleft())
 
-    def _reaching(self, broken: str = "cannot be started: the connection was lost") -> Any:
+    def _reaching(self, broken: str = f"cannot be started: {_LOST}") -> Any:
         return _translated(self._name, broken)
 
 

@@ -30,6 +30,10 @@ class NoRuntime(AgentError):
     """There is no TFLite runtime on the device, or it does not load."""
 
 
+class NoSpace(AgentError):
+    """The device has no room for the files."""
+
+
 class Busy(AgentError):
     """Another client measures on the device."""
 

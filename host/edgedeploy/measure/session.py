@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import socket
-import time
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,14 +20,27 @@ import numpy as np
 
 from edgedeploy import user
 from edgedeploy.link import Link, LinkLost, Process
-from edgedeploy.measure.errors import AgentError, BadRequest, Busy, Garbled, ModelFailed, NoRuntime, VersionMismatch
+from edgedeploy.measure.errors import (
+    AgentError,
+    BadRequest,
+    Busy,
+    Garbled,
+    ModelFailed,
+    NoRuntime,
+    NoSpace,
+    VersionMismatch,
+)
 from edgedeploy.measure.messages import plain
+from edgedeploy.text import size
 from edgedeploy_agent import __version__
 from edgedeploy_protos import PROTOCOL, agent_pb2, agent_pb2_grpc
 
 START_S = 60.0
 _IDLE_S = 300.0
 _CALL_S = 60.0
+_END_S = 3.0  # from the end of its connections to that of the agent
+_SLOWEST_BYTES_S = 10 << 20  # that a device reads and hashes
+_SPARE_BYTES = 16 << 20  # left free on the device
 _CHUNK = 1 << 20
 
 Tensors = dict[str, np.ndarray[Any, Any]]
@@ -54,12 +67,24 @@ class Settings:
 class Session:
     """Calls to the agent, made by :func:`session`."""
 
-    def __init__(self, link: Link, stub: Any, token: str, *, shares_files: bool) -> None:
+    def __init__(
+        self,
+        link: Link,
+        stub: Any,
+        token: str,
+        *,
+        shares_files: bool,
+        tell: Callable[[str], None] = lambda _: None,
+        why_gone: Callable[[float], str] = lambda _: "",
+    ) -> None:
         self.device = link.name
         self._link = link
         self._stub = stub
         self._metadata = (("token", token),)
         self._shares_files = shares_files
+        self._tell = tell
+        self._why_gone = why_gone
+        self._events_run = False
 
     def hello(self) -> None:
         client = f"{user.name()}@{socket.gethostname()} (process {os.getpid()})"
@@ -105,6 +130,24 @@ class Session:
                 raise Garbled(self.device) from None
         return outputs, runtime
 
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """The agent does not end meanwhile for want of calls, however long files are on their way."""
+        over = threading.Event()
+
+        def call() -> None:
+            while not over.wait(_IDLE_S / 4):
+                if not self._events_run:  # then it is not idle, and not to be disturbed
+                    with contextlib.suppress(AgentError, BadRequest, ValueError):  # one that is closed
+                        self.hello()
+
+        caller = threading.Thread(target=call, daemon=True)
+        caller.start()
+        try:
+            yield
+        finally:
+            over.set()
+
     def stop(self) -> None:
         with contextlib.suppress(grpc.RpcError):
             self._stub.Stop(agent_pb2.StopRequest(), metadata=self._metadata, timeout=1)
@@ -133,14 +176,14 @@ class Session:
             agent_pb2.File(sha256=sha256, size=path.stat().st_size, path=self._shared(path))
             for sha256, path in hashes.items()
         ]
+        hashing_s = sum(file.size for file in files) / _SLOWEST_BYTES_S
         for _ in range(2):
-            reply = self._call(self._stub.Prepare, agent_pb2.PrepareRequest(files=files))
+            reply = self._call(self._stub.Prepare, agent_pb2.PrepareRequest(files=files), more_s=hashing_s)
             if not reply.missing:
                 return named
-            for sha256 in reply.missing:
-                if sha256 not in hashes:
-                    raise Garbled(self.device)
-                self._link.push(hashes[sha256], f"{reply.folder}/{sha256}", self._awake())
+            if not hashes.keys() >= set(reply.missing):
+                raise Garbled(self.device)
+            self._send({sha256: hashes[sha256] for sha256 in reply.missing}, reply)
         raise AgentError(f"{self.device}: files do not arrive whole in {reply.folder}")
 
     def _shared(self, path: Path) -> str:
@@ -151,24 +194,29 @@ class Session:
         except UnicodeDecodeError:
             return ""
 
-    def _awake(self) -> Callable[[int], None]:
-        """Called all the time while a file is on its way: calls the agent now and then, or it ends as nobody does."""
-        called = time.monotonic()
+    def _send(self, files: Mapping[str, Path], reply: Any) -> None:
+        """Push files into the agent's folder, if all have room. Raises NoSpace, LinkError."""
+        need = sum(path.stat().st_size for path in files.values()) + _SPARE_BYTES
+        if reply.HasField("free_bytes") and need > reply.free_bytes:
+            raise NoSpace(
+                f"{self.device}: no space in {reply.folder}: needs {size(need)}, free are {size(reply.free_bytes)}; "
+                f"free some, or name another folder: edgedeploy device setup {self.device} --remote-dir DIR"
+            )
+        for sha256, path in files.items():
+            whole = path.stat().st_size
 
-        def progress(sent: int) -> None:
-            nonlocal called
-            del sent
-            if time.monotonic() - called > _IDLE_S / 4:
-                self.hello()
-                called = time.monotonic()
+            def told(sent: int, name: str = path.name, whole: int = whole) -> None:
+                self._tell(f"sending {name} to {self.device}: {100 * sent // whole}% of {size(whole)}")
 
-        return progress
+            self._link.push(path, f"{reply.folder}/{sha256}", told)
+        self._tell("")
 
-    def _call(self, method: Callable[..., Any], request: Any) -> Any:
+    def _call(self, method: Callable[..., Any], request: Any, *, more_s: float = 0) -> Any:
         with self._explained():
-            return method(request, metadata=self._metadata, timeout=_CALL_S)
+            return method(request, metadata=self._metadata, timeout=_CALL_S + more_s)
 
     def _events(self, call: Any) -> Iterator[Any]:
+        self._events_run = True
         try:
             with self._explained():
                 for event in call:
@@ -182,6 +230,7 @@ class Session:
                         raise ModelFailed(self.device, failure.kind, failure.stage, failure.message)
                     yield event
         finally:
+            self._events_run = False
             call.cancel()
 
     @contextlib.contextmanager
@@ -196,24 +245,30 @@ class Session:
                 grpc.StatusCode.INVALID_ARGUMENT: BadRequest,
                 grpc.StatusCode.FAILED_PRECONDITION: BadRequest,
             }.get(code, AgentError)
-            words = f"the agent is gone: {words}" if code == grpc.StatusCode.UNAVAILABLE else words
+            if code == grpc.StatusCode.UNAVAILABLE:
+                words = f"the agent is gone: {self._why_gone(_END_S) or words}"
             raise kind(f"{self.device}: {words}") from None
 
 
 @contextlib.contextmanager
-def session(link: Link, command: str, *, shares_files: bool = False) -> Iterator[Session]:
+def session(
+    link: Link, command: str, *, shares_files: bool = False, tell: Callable[[str], None] = lambda _: None
+) -> Iterator[Session]:
     """Start the agent by ``command``, shake hands, and end it afterwards, whatever happens.
 
-    ``shares_files``: the machine sees this machine's files, and need not be sent them. Raises AgentError, LinkError.
+    ``shares_files``: the machine sees this machine's files, and need not be sent them. ``tell`` is told how far a file
+    is that is sent, and nothing when it is there. Raises AgentError, LinkError.
     """
     token = secrets.token_hex(32)
     process = link.start(command)
     try:
         port = _started(link, process, token)
         with grpc.insecure_channel(f"127.0.0.1:{link.forward(port)}", options=_OPTIONS) as channel:
-            made = Session(link, agent_pb2_grpc.AgentStub(channel), token, shares_files=shares_files)  # type: ignore[no-untyped-call]
+            stub = agent_pb2_grpc.AgentStub(channel)  # type: ignore[no-untyped-call]
+            made = Session(link, stub, token, shares_files=shares_files, tell=tell, why_gone=process.why_ended)
             made.hello()
-            yield made
+            with made.kept():
+                yield made
             made.stop()
     finally:
         process.stop()

@@ -21,9 +21,9 @@ def board_of(name: str) -> str | None:
 
 
 @contextlib.contextmanager
-def reach(name: str) -> Iterator[Session]:
-    """A session on the device ``name``. Raises LinkError."""
-    with reached(name) as (link, command), session(link, command, shares_files=name == LOCAL) as opened:
+def reach(name: str, tell: Callable[[str], None] = lambda _: None) -> Iterator[Session]:
+    """A session on the device ``name``, which tells what it sends there. Raises LinkError."""
+    with reached(name) as (link, command), session(link, command, shares_files=name == LOCAL, tell=tell) as opened:
         yield opened
 
 
@@ -31,12 +31,14 @@ Failed = LinkError | BadRequest | ModelFailed
 T = TypeVar("T")
 
 
-def attempts(names: Sequence[str], act: Callable[[Session], T]) -> dict[str, T | Failed]:
+def attempts(
+    names: Sequence[str], act: Callable[[Session], T], tell: Callable[[str], None] = lambda _: None
+) -> dict[str, T | Failed]:
     """What ``act`` gives on each device, one after the other; that one is not usable does not stop the others."""
     results: dict[str, T | Failed] = {}
     for name in names:
         try:
-            with reach(name) as opened:
+            with reach(name, tell) as opened:
                 results[name] = act(opened)
         except (LinkError, BadRequest, ModelFailed) as error:
             results[name] = error
