@@ -24,9 +24,9 @@ from edgedeploy.link.ssh_connect import Trust
 SOON_S = 10.0
 
 
-def soon(what: Callable[[], bool]) -> bool:
+def soon(what: Callable[[], bool], within_s: float = SOON_S) -> bool:
     """Does it become true?"""
-    deadline = time.monotonic() + SOON_S
+    deadline = time.monotonic() + within_s
     while not what() and time.monotonic() < deadline:
         time.sleep(0.05)
     return what()

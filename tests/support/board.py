@@ -26,18 +26,32 @@ from support.userland import CACHE, Userland, userland
 
 MODEL = "Emulated board"
 COMPATIBLE = ("emulated,board", "rockchip,rk3588")
+GOVERNORS = ("schedutil", "performance")
+"""Of each CPU, the first at the start."""
 
 
 @contextlib.contextmanager
 def board(machine: Userland, core: Core, folder: Path, key: Path, *, port: int = 0) -> Iterator[Sshd]:
     """Serve an emulated board of ``core`` to the owner of ``key``."""
     folder.mkdir(exist_ok=True)
-    with sshd(folder, key, port=port, path=str(_programs(machine, core, folder))) as server:
+    with another_server(programs(machine, core, folder), folder, key, port=port) as server:
         yield server
 
 
-def _programs(machine: Userland, core: Core, folder: Path) -> Path:
-    """A folder of scripts, one for each program of the board."""
+@contextlib.contextmanager
+def another_server(
+    programs: Path, folder: Path, key: Path, *options: str, port: int = 0, mounts: str = ""
+) -> Iterator[Sshd]:
+    """A server of its own for the board that has these programs; the other options are those of `sshd`."""
+    temporary = programs.with_name("tmp")  # a board shares neither files nor locks with this machine
+    temporary.mkdir(exist_ok=True)
+    before = f"export TMPDIR={shlex.quote(str(temporary))}"
+    with sshd(folder, key, *options, port=port, path=str(programs), before=before, mounts=mounts) as server:
+        yield server
+
+
+def programs(machine: Userland, core: Core, folder: Path) -> Path:
+    """A folder of scripts, one for each program of a board of ``core``."""
     view, programs = folder / "view", folder / "bin"
     qemu, *start, _ = machine.command(core)
     prefix = start.index("-L") + 1
@@ -68,8 +82,11 @@ def _view(machine: Userland, seen: Path, view: Path) -> None:
     for file in (seen / cpus.relative_to(view)).iterdir():
         (cpus / file.name).symlink_to(file)
     for number in parse_cpus((cpus / "online").read_text()):  # or what this machine says of its own CPUs counts
-        (cpus / f"cpu{number}").mkdir()
-        (cpus / f"cpu{number}" / "cpu_capacity").write_text("1024\n")
+        policy = cpus / f"cpu{number}" / "cpufreq"
+        policy.mkdir(parents=True)
+        (policy.parent / "cpu_capacity").write_text("1024\n")
+        (policy / "scaling_governor").write_text(f"{GOVERNORS[0]}\n")
+        (policy / "scaling_available_governors").write_text(f"{' '.join(GOVERNORS)}\n")
     tree = view / "proc" / "device-tree"
     tree.mkdir(parents=True)
     (view / "proc" / "cpuinfo").symlink_to(seen / "proc" / "cpuinfo")
