@@ -16,7 +16,8 @@ PYTHON ?= $(shell PATH=$$(echo "$$PATH" | tr ':' '\n' | grep -vxF "$(CURDIR)/$(B
 	for python in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$python && break; done)
 
-.PHONY: help demo kernels kernels-test kernels-bench test lint fuzz bench vendors runtimes board board-matrix serve-board docs system-deps clean
+.PHONY: help demo kernels kernels-test kernels-bench test lint fuzz bench vendors runtimes board board-matrix \
+	census-board serve-board docs system-deps clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -79,6 +80,9 @@ board: $(DEV)  ## make the emulated arm64 board, and test on it
 board-matrix: $(DEV)  ## the same with boards of Debian 11, 12 and 13: Python 3.9, 3.11 and 3.13
 	cd tests && ../$(BIN)/python -m support.userland --all
 	$(BIN)/python -m pytest -n auto -m board
+
+census-board: $(DEV)  ## take XNNPACK's census here and on the emulated board, and list what differs: about an hour
+	PYTHONPATH=tests nice $(BIN)/python tools/census_on_board.py --keep .board/census
 
 serve-board: $(DEV)  ## serve the emulated board on PORT (2222) of this machine, until Ctrl-C
 	cd tests && ../$(BIN)/python -m support.board $(PORT)

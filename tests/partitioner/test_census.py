@@ -236,3 +236,21 @@ def test_without_rules_for_graphs_only_the_main_subgraph_counts(runtime: Runtime
     bare = Runtime(**{f: getattr(runtime, f) for f in runtime.__struct_fields__ if f != "graph_rules"})
     assert xnnpack_claims(graph, 1, {0}, runtime) == {0}
     assert xnnpack_claims(graph, 1, {0}, bare) == frozenset()
+
+
+def test_what_xnnpack_takes_in_one_place_only_is_found(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> None:
+    """The answers of one runtime stand for those of two, with one that is not like the other."""
+    monkeypatch.syspath_prepend(str(TOOLS))
+    tool, ops, compare = map(importlib.import_module, ("xnnpack_census", "census_ops", "census_on_board"))
+    requests = list(tool.op_requests(random.Random(2).sample(list(ops.base_cases()), 60)))
+    here = list(zip(requests, tool.answers(requests, *asked.command), strict=True))
+    seen = [verdict for _, verdict in compare._verdicts(here)]
+    assert seen == list(tool.observations([*here, ({"about": "rule"}, {})]))
+    assert compare.claims(here, here) == (len(seen), [])
+    taken = next(i for i, (request, answer) in enumerate(here) if tool._verdict(answer) == "takes")
+    left = {**here[taken][1], "subgraphs": here[taken][1]["subgraphs"] and [{"nodes": [], "tensors": []}]}
+    there = [(request, left if i == taken else answer) for i, (request, answer) in enumerate(here)]
+    both, [difference] = compare.claims(here, there)
+    assert (both, difference.number, difference.here, difference.there) == (len(seen), taken, "takes", "undoes")
+    assert compare.endings(here, there) == []
+    assert len(compare.sampled(requests, 5)) < len(requests)
