@@ -31,7 +31,7 @@ FAILURES = {
     "segfaults": (hostile.crashing_by(signal.SIGSEGV), r"crashed \(stage: (allocate|invoke)\): killed by SIGSEGV\b"),
     "damages its heap": (hostile.crashing(), r"crashed \(stage: invoke\): killed by SIG(ABRT|SEGV)\b"),
     "wants too much": (hostile.huge(1 << 20, 1 << 20), r"ran out of memory \(stage: allocate\): "),
-    "hangs": (hostile.endless(), r"hung \(stage: invoke\): no sign of life within 10 s$"),
+    "hangs": (hostile.endless(), r"hung \(stage: invoke\): no sign of life within 30 s$"),
 }
 
 
@@ -39,7 +39,7 @@ def test_a_model_that_ends_the_runtime_is_a_result_and_the_next_one_runs(
     there: Ready, user: Account, tmp_path: Path
 ) -> None:
     for model, words in FAILURES.values():
-        failed = user.types("bench", str(written(tmp_path, model)), *ON, "--deadline", "10")
+        failed = user.types("bench", str(written(tmp_path, model)), *ON, "--deadline", "30")
         assert (failed.code, failed.out) == (6, "")
         assert len(failed.err.splitlines()) == 1
         assert re.match(rf"edgedeploy: error: pi: the model {words}", failed.err), failed.err
@@ -52,8 +52,8 @@ def test_an_agent_survives_every_model_that_does_not(there: Ready, user: Account
     with reach("pi") as session:
         for model, words in FAILURES.values():
             with pytest.raises(ModelFailed, match=f"^pi: the model {words}"):
-                session.run(Settings(written(tmp_path, model), threads=1, deadline_s=10), {})
-        assert soon(lambda: not processes(there.programs, "edgedeploy_agent.worker"))
+                session.run(Settings(written(tmp_path, model), threads=1, deadline_s=30), {})
+        assert soon(lambda: not processes(there.programs, "edgedeploy_agent.worker"), within_s=30)
         outputs, _ = session.run(Settings(KWS, threads=1), {})
         assert [value.shape for value in outputs.values()] == [(1, 12)]
 

@@ -49,7 +49,7 @@ def governors(programs: Path) -> set[str]:
 
 def left(server: Sshd, programs: Path) -> list[str]:
     """What is still there of the commands that used the board, after a while; of its store only parts of files."""
-    soon(lambda: not any(_left(server, programs)))
+    soon(lambda: not any(_left(server, programs)), within_s=30)
     return list(_left(server, programs))
 
 
