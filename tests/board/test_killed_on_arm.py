@@ -39,13 +39,13 @@ def the_session(there: Ready) -> list[int]:
     return [p for p in descendants(there.server.process.pid) if b"sshd: " in Path(f"/proc/{p}/cmdline").read_bytes()]
 
 
-GONE = "pi: the agent is gone: "
+ENDED = "edgedeploy: error: pi: the agent was told to end\n"
 CASES: dict[str, tuple[Victims, int, str]] = {
     "worker": (of_the_agent("worker"), 6, "killed by SIGKILL, as the kernel does when the memory of the machine runs"),
-    "agent": (of_the_agent("server"), 4, GONE),
-    "session": (the_session, 4, GONE),
-    "shells": (of_the_board("sh"), 4, GONE),
-    "its watcher": (of_the_board("cat"), 4, GONE),
+    "agent": (of_the_agent("server"), 4, "error: pi: the agent is gone: it was killed by SIGKILL\n"),
+    "session": (the_session, 4, "error: pi: the agent is gone: the connection was lost\n"),
+    "shells": (of_the_board("sh"), 4, ENDED),
+    "its watcher": (of_the_board("cat"), 4, ENDED),
 }  # fmt: skip
 
 
