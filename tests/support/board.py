@@ -81,7 +81,7 @@ def _view(machine: Userland, seen: Path, view: Path) -> None:
     cpus.mkdir(parents=True)
     for file in (seen / cpus.relative_to(view)).iterdir():
         (cpus / file.name).symlink_to(file)
-    for number in parse_cpus((cpus / "online").read_text()):  # or what this machine says of its own CPUs counts
+    for number in parse_cpus((cpus / "online").read_text().strip()):  # or what this machine says of its own CPUs counts
         policy = cpus / f"cpu{number}" / "cpufreq"
         policy.mkdir(parents=True)
         (policy.parent / "cpu_capacity").write_text("1024\n")
