@@ -27,7 +27,8 @@ Victims = Callable[[Ready], list[int]]
 
 
 def of_the_agent(module: str) -> Victims:
-    return lambda there: processes(there.programs, f"edgedeploy_agent.{module}")
+    """Only Python itself: the shells that started it have its name in their command line, too."""
+    return lambda there: processes(there.programs, f"/usr/bin/python3 -m edgedeploy_agent.{module}")
 
 
 def of_the_board(program: str) -> Victims:
