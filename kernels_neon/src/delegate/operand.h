@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tensor that an op of a partition reads or writes, and where it is.
+#ifndef ED_OPERAND_H
+#define ED_OPERAND_H
+
+#include <stdbool.h>
+
+#include "../kernels/kernel.h"
+#include "steps.h"
+
+// What a kernel is told of it. False for a tensor of too many dimensions.
+bool ed_operand_describe(TfLiteContext *context, const ed_steps *steps, const ed_operand *operand, ed_tensor *tensor);
+
+// Where it lies in this run, with the memory inside the partition at `inside`; NULL for an absent one.
+void *ed_operand_address(TfLiteContext *context, const ed_steps *steps, const ed_operand *operand, char *inside);
+
+#endif

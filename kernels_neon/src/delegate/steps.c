@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "steps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../kernels/reject.h"
+#include "placement.h"
+#include "unpack.h"
+
+static bool contains(const TfLiteIntArray *ids, int id) {
+  for (int i = 0; ids && i < ids->size; i++)
+    if (ids->data[i] == id) return true;
+  return false;
+}
+
+// --- finding ---------------------------------------------------------
+
+typedef struct {
+  ed_steps *steps;
+  TfLiteContext *context;
+  const TfLiteDelegateParams *params;
+  const ed_plan *plan;
+  char *error;
+  size_t error_bytes;
+} search;
+
+static bool add_step(const search *s, const ed_plan_op *op, const TfLiteNode *node, const TfLiteRegistration *made) {
+  ed_step *step = &s->steps->steps[s->steps->count++];
+  bool is_custom = made->builtin_code == kTfLiteBuiltinCustom;
+  const char *variant = op->variant == ED_NONE ? "scalar" : ed_plan_text(s->plan, op->variant);
+  *step = (ed_step){
+      .op = op,
+      .kernel = ed_find_kernel(ed_plan_text(s->plan, op->kernel), variant),
+      .described = {.builtin = made->builtin_code,
+                    .custom_name = is_custom ? made->custom_name : NULL,
+                    .params = is_custom ? node->custom_initial_data : node->builtin_data,
+                    .params_bytes = is_custom ? (size_t)node->custom_initial_data_size : 0,
+                    .version = made->version,
+                    .inputs_count = node->inputs->size,
+                    .outputs_count = node->outputs->size},
+      .inputs_count = node->inputs->size,
+      .outputs_count = node->outputs->size,
+  };
+  size_t count = (size_t)node->inputs->size + (size_t)node->outputs->size;
+  step->operands = calloc(count + 1, sizeof *step->operands);
+  step->addresses = calloc(count + 1, sizeof *step->addresses);
+  if (!step->operands || !step->addresses) return ed_reject(s->error, s->error_bytes, "no memory");
+  for (int i = 0; i < step->inputs_count; i++) step->operands[i].tensor = node->inputs->data[i];
+  for (int i = 0; i < step->outputs_count; i++) step->operands[step->inputs_count + i].tensor = node->outputs->data[i];
+  for (size_t i = 0; i < count; i++) step->operands[i].home = step->operands[i].tensor < 0 ? ED_ABSENT : ED_OUTSIDE;
+  return true;
+}
+
+static bool add_unpacked(const search *s, const ed_plan_op *op, const TfLiteNode *node,
+                         const TfLiteRegistration *made) {
+  if (node->inputs->size != 1 || node->outputs->size != 1)
+    return ed_reject(s->error, s->error_bytes, "op %u:%u unpacks no constant", op->subgraph, op->index);
+  s->steps->unpacked[s->steps->unpacked_count++] = (ed_unpacked){
+      .op = op,
+      .builtin = made->builtin_code,
+      .from = node->inputs->data[0],
+      .to = node->outputs->data[0],
+      .is_output = contains(s->params->output_tensors, node->outputs->data[0]),
+  };
+  return true;
+}
+
+static bool add_ops(const search *s, uint32_t partition) {
+  uint32_t first, count = ed_plan_ops(s->plan, partition, &first);
+  s->steps->steps = calloc(count + 1u, sizeof *s->steps->steps);
+  s->steps->unpacked = calloc(count + 1u, sizeof *s->steps->unpacked);
+  if (!s->steps->steps || !s->steps->unpacked) return ed_reject(s->error, s->error_bytes, "no memory");
+  for (const ed_plan_op *op = s->plan->ops + first; op < s->plan->ops + first + count; op++) {
+    if (!contains(s->params->nodes_to_replace, (int)op->index)) continue;
+    TfLiteNode *node;
+    TfLiteRegistration *made;
+    if (s->context->GetNodeAndRegistration(s->context, (int)op->index, &node, &made) != kTfLiteOk)
+      return ed_reject(s->error, s->error_bytes, "the runtime does not show op %u:%u", op->subgraph, op->index);
+    if (!(ed_is_folded(op) ? add_unpacked : add_step)(s, op, node, made)) return false;
+  }
+  return true;
+}
+
+static void use_unpacked(ed_steps *steps) {
+  for (size_t u = 0; u < steps->unpacked_count; u++) {
+    ed_unpacked *unpacked = &steps->unpacked[u];
+    for (size_t i = 0; i < steps->count; i++)
+      for (int k = 0; k < steps->steps[i].inputs_count; k++) {
+        ed_operand *operand = &steps->steps[i].operands[k];
+        if (operand->home != ED_OUTSIDE || operand->tensor != unpacked->to) continue;
+        *operand = (ed_operand){ED_UNPACKED, unpacked->to, u};
+        unpacked->is_read = true;
+      }
+  }
+}
+
+// Gives the operands that are `tensor` a place inside, and the last step that has one.
+static size_t put_inside(ed_steps *steps, int tensor, size_t offset) {
+  size_t last = 0;
+  for (size_t i = 0; i < steps->count; i++) {
+    const ed_step *step = &steps->steps[i];
+    for (int k = 0; k < step->inputs_count + step->outputs_count; k++) {
+      if (step->operands[k].tensor != tensor) continue;
+      step->operands[k].home = ED_INSIDE;
+      step->operands[k].at = offset;
+      last = i;
+    }
+  }
+  return last;
+}
+
+static bool place_inside(const search *s) {
+  ed_steps *steps = s->steps;
+  size_t most = 0, count = 0;
+  for (size_t i = 0; i < steps->count; i++) most += (size_t)steps->steps[i].outputs_count;
+  ed_block *blocks = calloc(most + 1, sizeof *blocks);
+  if (!blocks) return ed_reject(s->error, s->error_bytes, "no memory");
+  for (size_t i = 0; i < steps->count; i++) {
+    const ed_step *step = &steps->steps[i];
+    for (int k = 0; k < step->outputs_count; k++) {
+      int tensor = step->operands[step->inputs_count + k].tensor;
+      if (tensor < 0 || contains(s->params->output_tensors, tensor)) continue;
+      size_t last = put_inside(steps, tensor, 0);
+      blocks[count++] =
+          (ed_block){.tensor = tensor, .bytes = s->context->tensors[tensor].bytes, .first = i, .last = last};
+    }
+  }
+  bool has_memory = ed_place(blocks, count, &steps->internal_bytes);
+  for (size_t i = 0; i < count; i++) put_inside(steps, blocks[i].tensor, blocks[i].offset);
+  free(blocks);
+  return has_memory || ed_reject(s->error, s->error_bytes, "no memory");
+}
+
+static bool note_shapes(const search *s) {
+  const TfLiteIntArray *inputs = s->params->input_tensors;
+  s->steps->shapes = calloc((size_t)inputs->size + 1, sizeof *s->steps->shapes);
+  if (!s->steps->shapes) return ed_reject(s->error, s->error_bytes, "no memory");
+  for (int i = 0; i < inputs->size; i++) {
+    if (inputs->data[i] < 0) continue;
+    const TfLiteTensor *tensor = &s->context->tensors[inputs->data[i]];
+    if (tensor->dims->size > ED_MAX_RANK)
+      return ed_reject(s->error, s->error_bytes, "tensor %d has more than %d dimensions", inputs->data[i], ED_MAX_RANK);
+    ed_shape *shape = &s->steps->shapes[s->steps->shapes_count++];
+    *shape = (ed_shape){.tensor = inputs->data[i], .rank = tensor->dims->size};
+    for (int d = 0; d < shape->rank; d++) shape->dims[d] = tensor->dims->data[d];
+  }
+  return true;
+}
+
+bool ed_steps_find(ed_steps *steps, TfLiteContext *context, const TfLiteDelegateParams *params, const ed_plan *plan,
+                   uint32_t partition, char *error, size_t error_bytes) {
+  search found = {steps, context, params, plan, error, error_bytes};
+  *steps = (ed_steps){0};
+  if (!add_ops(&found, partition)) return false;
+  use_unpacked(steps);
+  return place_inside(&found) && note_shapes(&found);
+}
+
+// --- preparing -------------------------------------------------------
+
+static bool differs(const ed_shape *planned, const TfLiteIntArray *dims) {
+  return planned->rank != dims->size ||
+         (dims->size && memcmp(planned->dims, dims->data, (size_t)dims->size * sizeof *planned->dims));
+}
+
+bool ed_steps_same_shapes(const ed_steps *steps, TfLiteContext *context, char *error, size_t error_bytes) {
+  for (size_t i = 0; i < steps->shapes_count; i++) {
+    int tensor = steps->shapes[i].tensor;
+    if (!differs(&steps->shapes[i], context->tensors[tensor].dims)) continue;
+    return ed_reject(error, error_bytes,
+                     "tensor %d has another shape than planned: plan again with --input-shape, or keep the shapes",
+                     tensor);
+  }
+  return true;
+}
+
+static const void *constant(const ed_steps *steps, const TfLiteContext *context, int tensor) {
+  for (size_t i = 0; i < steps->unpacked_count; i++)
+    if (steps->unpacked[i].to == tensor) return steps->unpacked[i].data;
+  return context->tensors[tensor].allocation_type == kTfLiteMmapRo ? context->tensors[tensor].data : NULL;
+}
+
+bool ed_steps_unpack(ed_steps *steps, TfLiteContext *context, char *error, size_t error_bytes) {
+  enum { DEQUANTIZE = 6 };
+  for (size_t i = 0; i < steps->unpacked_count; i++) {
+    ed_unpacked *unpacked = &steps->unpacked[i];
+    if (unpacked->data || !(unpacked->is_read || unpacked->is_output)) continue;
+    const TfLiteTensor *from = &context->tensors[unpacked->from], *to = &context->tensors[unpacked->to];
+    const void *packed = constant(steps, context, unpacked->from);
+    char reason[256] = "this library unpacks only what DEQUANTIZE makes of a constant";
+    size_t bytes = (to->bytes + ED_ALIGNMENT - 1) / ED_ALIGNMENT * ED_ALIGNMENT;
+    unpacked->data = aligned_alloc(ED_ALIGNMENT, bytes ? bytes : ED_ALIGNMENT);
+    if (!unpacked->data) return ed_reject(error, error_bytes, "no memory for %zu bytes of constants", to->bytes);
+    if (unpacked->builtin == DEQUANTIZE && packed &&
+        ed_dequantize(from, packed, to, unpacked->data, reason, sizeof reason))
+      continue;
+    free(unpacked->data);
+    unpacked->data = NULL;
+    return ed_reject(error, error_bytes, "op %u:%u: %s", unpacked->op->subgraph, unpacked->op->index, reason);
+  }
+  return true;
+}
+
+void ed_steps_copy_out(const ed_steps *steps, TfLiteContext *context) {
+  for (size_t i = 0; i < steps->unpacked_count; i++) {
+    const ed_unpacked *unpacked = &steps->unpacked[i];
+    TfLiteTensor *to = &context->tensors[unpacked->to];
+    if (unpacked->is_output && to->data) memcpy(to->data, unpacked->data, to->bytes);
+  }
+}
+
+void ed_step_forget(ed_step *step) {
+  if (step->is_prepared) free(step->job.state);
+  step->job = (ed_job){0};
+  step->is_prepared = false;
+}
+
+void ed_steps_free(ed_steps *steps) {
+  for (size_t i = 0; i < steps->count; i++) {
+    ed_step_forget(&steps->steps[i]);
+    free(steps->steps[i].operands);
+    free(steps->steps[i].addresses);
+  }
+  for (size_t i = 0; i < steps->unpacked_count; i++) free(steps->unpacked[i].data);
+  free(steps->steps);
+  free(steps->unpacked);
+  free(steps->shapes);
+  *steps = (ed_steps){0};
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "times.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "../../include/edgedeploy.h"
+#include "operators.h"
+
+typedef TfLiteStatus (*invocation)(TfLiteContext *, TfLiteNode *);
+
+// A node whose `invoke` was replaced. The list of its inputs is where it was made, however nodes are moved.
+typedef struct {
+  const TfLiteIntArray *key;
+  invocation invoke;
+  edgedeploy_time time;
+  int32_t *ops;
+  int32_t *codes;  // of `ops`: `BuiltinOperator`
+  ed_operators operators;
+} unit;
+
+typedef struct watched {
+  struct watched *next;
+  ed_times *owner;
+  TfLiteContext *context;
+  uint32_t subgraph;
+  TfLiteStatus (*get_plan)(TfLiteContext *, TfLiteIntArray **);
+  TfLiteStatus (*get_node)(TfLiteContext *, int, TfLiteNode **, TfLiteRegistration **);
+  size_t count;
+  unit **units;  // by key
+} watched;
+
+struct ed_times {
+  char unused;  // its address is all that tells it from others
+};
+
+// All contexts that are watched: a replaced `invoke` gets no more than its context and node.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static watched *all;
+
+static _Thread_local unit *running;      // the innermost node
+static _Thread_local uint64_t inner_ns;  // what nodes inside it took
+
+static uint64_t now_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+// --- XNNPACK's events ------------------------------------------------
+// A `tflite::Profiler` by its virtual table (tensorflow/lite/core/api/profiler.h, Itanium C++ ABI).
+
+enum { DELEGATE_PROFILED_OPERATOR = 8 };
+
+static void end(void *self) {
+  (void)self;
+}
+
+static uint32_t begin_event(void *self, const char *tag, int type, int64_t a, int64_t b) {
+  (void)self, (void)tag, (void)type, (void)a, (void)b;
+  return 0;
+}
+
+static void end_event_with(void *self, uint32_t event, int64_t a, int64_t b) {
+  (void)self, (void)event, (void)a, (void)b;
+}
+
+static void end_event(void *self, uint32_t event) {
+  (void)self, (void)event;
+}
+
+static void add_event(void *self, const char *tag, int type, uint64_t elapsed_us, int64_t position, int64_t b) {
+  (void)self, (void)b;
+  if (type != DELEGATE_PROFILED_OPERATOR || !running || position < 0) return;
+  inner_ns += elapsed_us * 1000;
+  ed_operators_add(&running->operators, (size_t)position, tag, elapsed_us * 1000);
+}
+
+static void add_event_with(void *self, const char *tag, int type, const void *data) {
+  (void)self, (void)tag, (void)type, (void)data;
+}
+
+static void (*const profiler_functions[])(void) = {
+    (void (*)(void))end,
+    (void (*)(void))end,
+    (void (*)(void))begin_event,
+    (void (*)(void))end_event_with,
+    (void (*)(void))end_event,
+    (void (*)(void))add_event,
+    (void (*)(void))add_event_with,
+};
+
+static struct {
+  void (*const *functions)(void);
+} profiler = {profiler_functions};
+
+// --- nodes -----------------------------------------------------------
+
+static int by_key(const void *a, const void *b) {
+  uintptr_t x = (uintptr_t)(*(unit *const *)a)->key, y = (uintptr_t)(*(unit *const *)b)->key;
+  return (x > y) - (x < y);
+}
+
+static unit *find(const watched *w, const TfLiteNode *node) {
+  unit wanted = {.key = node->inputs}, *key = &wanted, **found = NULL;
+  if (w->count) found = bsearch(&key, w->units, w->count, sizeof *w->units, by_key);
+  return found ? *found : NULL;
+}
+
+static watched *find_context(const TfLiteContext *context) {
+  watched *w = all;
+  while (w && w->context != context) w = w->next;
+  return w;
+}
+
+static TfLiteStatus timed(TfLiteContext *context, TfLiteNode *node) {
+  pthread_mutex_lock(&lock);
+  const watched *w = find_context(context);
+  unit *self = w ? find(w, node) : NULL;
+  pthread_mutex_unlock(&lock);
+  if (!self) return kTfLiteError;  // cannot be: what is replaced is listed
+  unit *outer = running;
+  uint64_t outer_ns = inner_ns;
+  running = self;
+  inner_ns = 0;
+  uint64_t begun = now_ns();
+  TfLiteStatus status = self->invoke(context, node);
+  uint64_t elapsed = now_ns() - begun;
+  edgedeploy_time *time = &self->time;
+  time->calls++;
+  time->total_ns += elapsed > inner_ns ? elapsed - inner_ns : 0;
+  if (elapsed < time->shortest_ns) time->shortest_ns = elapsed;
+  running = outer;
+  inner_ns = outer_ns + elapsed;
+  return status;
+}
+
+static void forget(unit *u) {
+  u->time.calls = u->time.total_ns = 0;
+  u->time.shortest_ns = UINT64_MAX;
+  ed_operators_reset(&u->operators);
+}
+
+static void free_unit(unit *u) {
+  if (!u) return;
+  ed_operators_free(&u->operators);
+  free(u->ops);
+  free(u->codes);
+  free((char *)u->time.name);
+  free(u);
+}
+
+static unit *make_unit(const watched *w, int number, const TfLiteNode *node, const TfLiteRegistration *made) {
+  unit *u = calloc(1, sizeof *u);
+  if (!u) return NULL;
+  bool is_partition = made->builtin_code == kTfLiteBuiltinDelegate && node->builtin_data;
+  const TfLiteIntArray *ops =
+      is_partition ? ((const TfLiteDelegateParams *)node->builtin_data)->nodes_to_replace : NULL;
+  size_t count = ops ? (size_t)ops->size : 1;
+  u->key = node->inputs;
+  u->invoke = made->invoke;
+  u->ops = calloc(count + 1, sizeof *u->ops);
+  u->codes = calloc(count + 1, sizeof *u->codes);
+  u->time = (edgedeploy_time){.unit = is_partition ? EDGEDEPLOY_PARTITION : EDGEDEPLOY_KERNEL,
+                              .subgraph = (int32_t)w->subgraph,
+                              .node = number,
+                              .name = strdup(made->custom_name ? made->custom_name : ""),
+                              .ops = u->ops,
+                              .ops_count = count};
+  if (!u->ops || !u->codes || !u->time.name) {
+    free_unit(u);
+    return NULL;
+  }
+  for (size_t i = 0; i < count; i++) {
+    TfLiteNode *member;
+    TfLiteRegistration *registration;
+    u->ops[i] = ops ? ops->data[i] : number;
+    if (w->get_node(w->context, u->ops[i], &member, &registration) == kTfLiteOk)
+      u->codes[i] = registration->builtin_code;
+  }
+  forget(u);
+  return u;
+}
+
+// Replaces the `invoke` of what the context executes, where that is not done yet. False without memory.
+static bool install(watched *w) {
+  TfLiteIntArray *nodes;
+  if (w->get_plan(w->context, &nodes) != kTfLiteOk) return false;
+  unit **grown = realloc(w->units, (w->count + (size_t)nodes->size + 1) * sizeof *grown);
+  if (!grown) return false;
+  w->units = grown;
+  for (int i = 0; i < nodes->size; i++) {
+    TfLiteNode *node;
+    TfLiteRegistration *registration;
+    if (w->get_node(w->context, nodes->data[i], &node, &registration) != kTfLiteOk) return false;
+    if (registration->invoke == timed || !registration->invoke) continue;
+    unit *u = make_unit(w, nodes->data[i], node, registration);
+    if (!u) return false;
+    // One of the same key is of a node that is gone.
+    unit *gone = find(w, node);
+    if (gone) {
+      for (size_t k = 0; k < w->count; k++)
+        if (w->units[k] == gone) w->units[k] = u;
+      free_unit(gone);
+    } else {
+      w->units[w->count++] = u;
+      qsort(w->units, w->count, sizeof *w->units, by_key);
+    }
+    registration->invoke = timed;
+  }
+  return true;
+}
+
+// --- what the rest of the library calls ------------------------------
+
+ed_times *ed_times_open(void) {
+  return calloc(1, sizeof(ed_times));
+}
+
+static void unwatch(watched **at) {
+  watched *w = *at;
+  *at = w->next;
+  for (size_t i = 0; i < w->count; i++) free_unit(w->units[i]);
+  free(w->units);
+  free(w);
+}
+
+// Whether the context is of the interpreter that `w` was made for, and not of another one in its place.
+static bool is_same(const watched *w) {
+  TfLiteIntArray *nodes;
+  if (w->get_plan(w->context, &nodes) != kTfLiteOk) return false;
+  for (int i = 0; i < nodes->size; i++) {
+    TfLiteNode *node;
+    TfLiteRegistration *registration;
+    if (w->get_node(w->context, nodes->data[i], &node, &registration) == kTfLiteOk && registration->invoke == timed)
+      return true;
+  }
+  return false;
+}
+
+void ed_times_watch(ed_times *times, TfLiteContext *context, uint32_t subgraph) {
+  if (!context->profiler) context->profiler = &profiler;
+  pthread_mutex_lock(&lock);
+  watched **at = &all;
+  while (*at && (*at)->context != context) at = &(*at)->next;
+  if (*at && is_same(*at)) {  // it is applied again
+    pthread_mutex_unlock(&lock);
+    return;
+  }
+  if (*at) unwatch(at);
+  watched *w = calloc(1, sizeof *w);
+  if (w)
+    *w = (watched){.owner = times,
+                   .context = context,
+                   .subgraph = subgraph,
+                   .get_plan = context->GetExecutionPlan,
+                   .get_node = context->GetNodeAndRegistration};
+  while (*at) at = &(*at)->next;  // in the order of subgraphs, as they are applied
+  if (w) *at = w;
+  pthread_mutex_unlock(&lock);
+}
+
+void ed_times_close(ed_times *times) {
+  if (!times) return;
+  pthread_mutex_lock(&lock);
+  for (watched **at = &all; *at;) {
+    if ((*at)->owner == times)
+      unwatch(at);
+    else
+      at = &(*at)->next;
+  }
+  pthread_mutex_unlock(&lock);
+  free(times);
+}
+
+// --- what a program calls --------------------------------------------
+
+typedef struct {
+  edgedeploy_time *times;
+  size_t capacity, count;
+} writer;
+
+static void put(writer *to, edgedeploy_time time) {
+  if (!time.calls) return;
+  if (to->count < to->capacity) to->times[to->count] = time;
+  to->count++;
+}
+
+static int by_node(const void *a, const void *b) {
+  const edgedeploy_time *x = a, *y = b;
+  if (x->subgraph != y->subgraph) return x->subgraph < y->subgraph ? -1 : 1;
+  if (x->node != y->node) return x->node < y->node ? -1 : 1;
+  if (x->unit != y->unit) return x->unit < y->unit ? -1 : 1;
+  return (x->position > y->position) - (x->position < y->position);
+}
+
+static void put_unit(writer *to, unit *u) {
+  put(to, u->time);
+  ed_operators_assign(&u->operators, u->ops, u->codes, u->time.ops_count);
+  for (size_t i = 0; i < u->operators.count; i++) {
+    const ed_operator *o = &u->operators.list[i];
+    put(to, (edgedeploy_time){.unit = EDGEDEPLOY_OPERATOR,
+                              .subgraph = u->time.subgraph,
+                              .node = u->time.node,
+                              .position = (int32_t)i,
+                              .name = o->name,
+                              .ops = o->ops,
+                              .ops_count = o->ops_count,
+                              .calls = o->calls,
+                              .total_ns = o->total_ns,
+                              .shortest_ns = o->shortest_ns});
+  }
+}
+
+static int64_t collect(ed_times *times, edgedeploy_time *list, size_t capacity) {
+  writer to = {list, capacity, 0};
+  for (watched *w = all; w; w = w->next) {
+    if (w->owner != times || !install(w)) continue;
+    for (size_t i = 0; i < w->count; i++) put_unit(&to, w->units[i]);
+  }
+  if (to.count > capacity) return (int64_t)to.count;
+  if (to.count) qsort(list, to.count, sizeof *list, by_node);
+  for (watched *w = all; w; w = w->next)
+    for (size_t i = 0; w->owner == times && i < w->count; i++) forget(w->units[i]);
+  return (int64_t)to.count;
+}
+
+int64_t edgedeploy_times(TfLiteDelegate *delegate, edgedeploy_time *list, size_t capacity) {
+  ed_times *times = delegate ? ed_delegate_of(delegate)->times : NULL;
+  if (!times) return -1;
+  pthread_mutex_lock(&lock);
+  int64_t count = collect(times, list, capacity);
+  pthread_mutex_unlock(&lock);
+  return count;
+}

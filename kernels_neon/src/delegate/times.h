@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long each thing that the runtime executes takes. `include/edgedeploy.h` has the call that gives it.
+#ifndef ED_TIMES_H
+#define ED_TIMES_H
+
+#include "delegate.h"
+
+ed_times *ed_times_open(void);
+
+// Remembers a context, and has XNNPACK tell the times of its operators. To be called while a delegate is applied.
+void ed_times_watch(ed_times *times, TfLiteContext *context, uint32_t subgraph);
+
+void ed_times_close(ed_times *times);
+
+#endif
