@@ -21,7 +21,7 @@ typedef struct {
 // Notes one run of the operator at `position`.
 void ed_operators_add(ed_operators *operators, size_t position, const char *name, uint64_t ns);
 
-// Finds which of the node's ops, in the order of the node, each operator covers. `codes` are `BuiltinOperator`s.
+// Finds which of `ops`, in the order of the node, each operator covers. `codes` are their `BuiltinOperator`s.
 void ed_operators_assign(ed_operators *operators, const int32_t *ops, const int32_t *codes, size_t count);
 
 void ed_operators_reset(ed_operators *operators);

@@ -16,7 +16,8 @@ typedef struct {
   invocation invoke;
   edgedeploy_time time;
   int32_t *ops;
-  int32_t *codes;  // of `ops`: `BuiltinOperator`
+  size_t running_count;  // ops that do not only unpack a constant
+  int32_t *running_ops, *codes;
   ed_operators operators;
 } unit;
 
@@ -146,9 +147,16 @@ static void free_unit(unit *u) {
   if (!u) return;
   ed_operators_free(&u->operators);
   free(u->ops);
+  free(u->running_ops);
   free(u->codes);
   free((char *)u->time.name);
   free(u);
+}
+
+static bool unpacks_constant(const TfLiteContext *context, const TfLiteNode *node, int32_t code) {
+  enum { DEQUANTIZE = 6, DENSIFY = 124 };
+  return (code == DEQUANTIZE || code == DENSIFY) && node->inputs->size == 1 &&
+         context->tensors[node->inputs->data[0]].allocation_type == kTfLiteMmapRo;
 }
 
 static unit *make_unit(const watched *w, int number, const TfLiteNode *node, const TfLiteRegistration *made) {
@@ -161,6 +169,7 @@ static unit *make_unit(const watched *w, int number, const TfLiteNode *node, con
   u->key = node->inputs;
   u->invoke = made->invoke;
   u->ops = calloc(count + 1, sizeof *u->ops);
+  u->running_ops = calloc(count + 1, sizeof *u->running_ops);
   u->codes = calloc(count + 1, sizeof *u->codes);
   u->time = (edgedeploy_time){.unit = is_partition ? EDGEDEPLOY_PARTITION : EDGEDEPLOY_KERNEL,
                               .subgraph = (int32_t)w->subgraph,
@@ -168,7 +177,7 @@ static unit *make_unit(const watched *w, int number, const TfLiteNode *node, con
                               .name = strdup(made->custom_name ? made->custom_name : ""),
                               .ops = u->ops,
                               .ops_count = count};
-  if (!u->ops || !u->codes || !u->time.name) {
+  if (!u->ops || !u->running_ops || !u->codes || !u->time.name) {
     free_unit(u);
     return NULL;
   }
@@ -176,8 +185,10 @@ static unit *make_unit(const watched *w, int number, const TfLiteNode *node, con
     TfLiteNode *member;
     TfLiteRegistration *registration;
     u->ops[i] = ops ? ops->data[i] : number;
-    if (w->get_node(w->context, u->ops[i], &member, &registration) == kTfLiteOk)
-      u->codes[i] = registration->builtin_code;
+    if (w->get_node(w->context, u->ops[i], &member, &registration) != kTfLiteOk) continue;
+    if (unpacks_constant(w->context, member, registration->builtin_code)) continue;
+    u->codes[u->running_count] = registration->builtin_code;
+    u->running_ops[u->running_count++] = u->ops[i];
   }
   forget(u);
   return u;
@@ -297,7 +308,7 @@ static int by_node(const void *a, const void *b) {
 
 static void put_unit(writer *to, unit *u) {
   put(to, u->time);
-  ed_operators_assign(&u->operators, u->ops, u->codes, u->time.ops_count);
+  ed_operators_assign(&u->operators, u->running_ops, u->codes, u->running_count);
   for (size_t i = 0; i < u->operators.count; i++) {
     const ed_operator *o = &u->operators.list[i];
     put(to, (edgedeploy_time){.unit = EDGEDEPLOY_OPERATOR,

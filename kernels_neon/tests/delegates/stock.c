@@ -31,29 +31,17 @@ typedef struct {
 } own;
 
 typedef struct {
-  int count, own_count;
-  TfLiteNode **nodes;
-  TfLiteRegistration *kernels;
-  TfLiteIntArray *left;  // tensors that the runtime has
+  const TfLiteDelegateParams *params;  // the runtime keeps them as long as the node
+  int own_count;
   own *owns;
+  TfLiteStatus (*get_node)(TfLiteContext *, int, TfLiteNode **, TfLiteRegistration **);
 } part;
 
 static void *init(TfLiteContext *context, const char *buffer, size_t length) {
   (void)length;
-  const TfLiteDelegateParams *params = (const void *)buffer;
   part *p = calloc(1, sizeof *p);
-  p->count = params->nodes_to_replace->size;
-  p->nodes = calloc((size_t)p->count, sizeof *p->nodes);
-  p->kernels = calloc((size_t)p->count, sizeof *p->kernels);
-  for (int i = 0; i < p->count; i++) {
-    TfLiteRegistration *registration;
-    TfLiteNode *node;
-    context->GetNodeAndRegistration(context, params->nodes_to_replace->data[i], &node, &registration);
-    p->nodes[i] = malloc(sizeof *node);
-    *p->nodes[i] = *node;  // the runtime moves its nodes
-    p->kernels[i] = *registration;
-  }
-  p->left = params->output_tensors;
+  p->params = (const void *)buffer;
+  p->get_node = context->GetNodeAndRegistration;  // it can be called at any time, if one has it
   return p;
 }
 
@@ -61,20 +49,17 @@ static void release(TfLiteContext *context, void *data) {
   (void)context;
   part *p = data;
   for (int i = 0; i < p->own_count; i++) free(p->owns[i].data);
-  for (int i = 0; i < p->count; i++) free(p->nodes[i]);
   free(p->owns);
-  free(p->nodes);
-  free(p->kernels);
   free(p);
 }
 
 // A tensor that the runtime gives no memory: made inside the node, or a kernel's temporary one.
 static void own_tensor(TfLiteContext *context, part *p, int tensor) {
-  if (tensor < 0 || context->tensors[tensor].allocation_type == kTfLiteMmapRo ||
-      context->tensors[tensor].allocation_type == kTfLiteDynamic)
-    return;
-  for (int i = 0; i < p->left->size; i++)
-    if (p->left->data[i] == tensor) return;
+  TfLiteAllocationType kind = tensor < 0 ? kTfLiteMmapRo : context->tensors[tensor].allocation_type;
+  if (kind != kTfLiteArenaRw && kind != kTfLiteArenaRwPersistent) return;
+  const TfLiteIntArray *left = p->params->output_tensors;
+  for (int i = 0; i < left->size; i++)
+    if (left->data[i] == tensor) return;
   p->owns = realloc(p->owns, (size_t)(p->own_count + 1) * sizeof *p->owns);
   p->owns[p->own_count++] = (own){tensor, aligned_alloc(64, (context->tensors[tensor].bytes + 64) / 64 * 64)};
 }
@@ -83,11 +68,14 @@ static TfLiteStatus prepare(TfLiteContext *context, TfLiteNode *node) {
   part *p = node->user_data;
   for (int i = 0; i < p->own_count; i++) free(p->owns[i].data);
   p->own_count = 0;
-  for (int i = 0; i < p->count; i++) {
-    TfLiteStatus status = p->kernels[i].prepare ? p->kernels[i].prepare(context, p->nodes[i]) : kTfLiteOk;
+  for (int i = 0; i < p->params->nodes_to_replace->size; i++) {
+    TfLiteNode *op;
+    TfLiteRegistration *kernel;
+    if (p->get_node(context, p->params->nodes_to_replace->data[i], &op, &kernel) != kTfLiteOk) return kTfLiteError;
+    TfLiteStatus status = kernel->prepare ? kernel->prepare(context, op) : kTfLiteOk;
     if (status != kTfLiteOk) return status;
-    for (int k = 0; k < p->nodes[i]->outputs->size; k++) own_tensor(context, p, p->nodes[i]->outputs->data[k]);
-    for (int k = 0; k < p->nodes[i]->temporaries->size; k++) own_tensor(context, p, p->nodes[i]->temporaries->data[k]);
+    for (int k = 0; k < op->outputs->size; k++) own_tensor(context, p, op->outputs->data[k]);
+    for (int k = 0; k < op->temporaries->size; k++) own_tensor(context, p, op->temporaries->data[k]);
   }
   return kTfLiteOk;
 }
@@ -96,7 +84,12 @@ static TfLiteStatus invoke(TfLiteContext *context, TfLiteNode *node) {
   part *p = node->user_data;
   TfLiteStatus status = kTfLiteOk;
   for (int i = 0; i < p->own_count; i++) context->tensors[p->owns[i].tensor].data = p->owns[i].data;
-  for (int i = 0; i < p->count && status == kTfLiteOk; i++) status = p->kernels[i].invoke(context, p->nodes[i]);
+  for (int i = 0; i < p->params->nodes_to_replace->size && status == kTfLiteOk; i++) {
+    TfLiteNode *op;
+    TfLiteRegistration *kernel;
+    status = p->get_node(context, p->params->nodes_to_replace->data[i], &op, &kernel);
+    if (status == kTfLiteOk) status = kernel->invoke(context, op);
+  }
   for (int i = 0; i < p->own_count; i++) context->tensors[p->owns[i].tensor].data = NULL;
   return status;
 }

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libedgedeploy.so and the stand-in for stock delegates, built for tests; and models run with them."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import importlib.util
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgedeploy_partitioner.edp import encode
+from edgedeploy_partitioner.plan import Plan
+from support import delegate_child
+from support.runtimes import HERE, ROOT, Runtime
+
+SOURCES = ROOT / "kernels_neon"
+_DEADLINE_S = 600
+
+
+@functools.cache
+def built(machine: str, target: str) -> Path:
+    """``target`` of kernels_neon's Makefile, built for a machine with the compiler that ``make kernels`` uses."""
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip("no ziglang, which builds libedgedeploy.so: make test installs it")
+    build = f"build/zig-{machine}"
+    (SOURCES / "build").mkdir(exist_ok=True)
+    with (SOURCES / "build" / f".lock-{machine}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several workers one builds, and the others find it built
+        compiler = f"{sys.executable} -m ziglang cc -target {machine}-linux-gnu.2.17"
+        done = subprocess.run(
+            ["make", "-C", str(SOURCES), f"CC={compiler}", f"MACHINE={machine}", f"BUILD={build}", f"{build}/{target}"],
+            capture_output=True, text=True, check=False, timeout=_DEADLINE_S,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return SOURCES / build / target
+
+
+def library(machine: str = HERE.machine) -> Path:
+    return built(machine, "libedgedeploy.so")
+
+
+def stand_in(machine: str = HERE.machine) -> Path:
+    return built(machine, "libstock.so")
+
+
+@dataclass
+class Job:
+    """A model to run, with the delegate if there is a plan."""
+
+    model: bytes
+    plan: Plan | bytes | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    xnnpack: bool = True
+    threads: int = 1
+    seed: int = 0
+    runs: int = 1
+    times: int = 0
+    resize: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    before: tuple[str, Mapping[str, str]] | None = None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of it. ``outputs`` are those of each run; ``report`` is what the delegate wrote, if it did."""
+
+    error: str
+    stderr: str
+    outputs: list[list[NDArray[Any]]] = field(default_factory=list)
+    plans: list[tuple[dict[str, Any], ...]] = field(default_factory=list)
+    times: list[Any] = field(default_factory=list)
+    report: dict[str, Any] | None = None
+    signal: int = 0
+
+    @property
+    def line(self) -> str:
+        """What libedgedeploy.so said, which is one line."""
+        [line] = {line for line in (self.error + "\n" + self.stderr).splitlines() if "edgedeploy: " in line}
+        return line[line.index("edgedeploy: ") + len("edgedeploy: ") :]
+
+    @property
+    def delegate_nodes(self) -> list[list[int]]:
+        """Members of each delegate node of the main subgraph that is not XNNPACK's, in the order of execution."""
+        nodes = self.plans[0]
+        return [list(n["members"]) for n in nodes if n["members"] is not None and "XNNPack" not in n["name"]]
+
+
+def run(jobs: Sequence[Job], runtime: Runtime = HERE, library_path: Path | None = None) -> list[Ran]:
+    """Run each job in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        given, answers = work / "jobs", work / "answers"
+        given.write_bytes(pickle.dumps([_as_dict(job, number, work, library_path or library(runtime.machine))
+                                        for number, job in enumerate(jobs)], protocol=4))  # fmt: skip
+        # The stand-in is every vendor's library.
+        for name in ("libteflon.so", "libvx_delegate.so"):
+            (work / name).symlink_to(stand_in(runtime.machine))
+        command, environment = runtime.start(delegate_child.__file__, str(given), str(answers))
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(
+            [str(work), *filter(None, [environment.get("LD_LIBRARY_PATH")])]
+        )
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=_DEADLINE_S
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return [_ran(answer, work / f"{number}.report") for number, answer in enumerate(pickle.loads(answers.read_bytes()))]
+
+
+def _as_dict(job: Job, number: int, work: Path, library_path: Path) -> dict[str, Any]:
+    options = dict(job.options)
+    if job.plan is not None:
+        edp = work / f"{number}.edp"
+        edp.write_bytes(job.plan if isinstance(job.plan, bytes) else encode(job.plan))
+        options = {"plan": str(edp), "report": str(work / f"{number}.report"), **options}
+    return {
+        "model": job.model,
+        "library": str(library_path) if options else None,
+        "options": options,
+        "xnnpack": job.xnnpack,
+        "threads": job.threads,
+        "seed": job.seed,
+        "runs": job.runs,
+        "times": job.times,
+        "resize": dict(job.resize),
+        "before": job.before or (None, {}),
+    }
+
+
+def _ran(answer: dict[str, Any], report: Path) -> Ran:
+    return Ran(**answer, report=json.loads(report.read_text()) if report.exists() else None)
+
+
+def same(a: Sequence[Sequence[NDArray[Any]]], b: Sequence[Sequence[NDArray[Any]]]) -> bool:
+    """Bit for bit, NaNs included."""
+    flat_a, flat_b = ([value for run in outputs for value in run] for outputs in (a, b))
+    return len(flat_a) == len(flat_b) and all(
+        x.dtype == y.dtype and x.shape == y.shape and np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
+        for x, y in zip(flat_a, flat_b, strict=True)
+    )  # fmt: skip
