@@ -14,15 +14,22 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgedeploy_partitioner.edp import encode
+from edgedeploy_partitioner.edp import decode, encode
+from edgedeploy_partitioner.model.graph import Graph
+from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_partitioner.plan import Plan
+from edgedeploy_partitioner.planning import Request, partition
+from edgedeploy_profiles import load_board, load_runtime
+from edgedeploy_profiles.schema import Kernel, Kernels, Quantity, Variant
 from support import delegate_child
 from support.runtimes import HERE, ROOT, Runtime
 
@@ -52,8 +59,87 @@ def library(machine: str = HERE.machine) -> Path:
     return built(machine, "libedgedeploy.so")
 
 
+def library_with_test_kernels(machine: str = HERE.machine) -> Path:
+    """The library, and the kernels of :data:`TEST_KERNELS`."""
+    return built(machine, "libedgedeploy-tests.so")
+
+
 def stand_in(machine: str = HERE.machine) -> Path:
     return built(machine, "libstock.so")
+
+
+# --- plans ----------
+
+
+def _kernel(name: str, *ops: str, dtypes: Sequence[str] = ("float32",), require: Mapping[str, Any] = {}) -> Kernel:
+    def free(value: float) -> Quantity:
+        return Quantity(value, "assumed: for tests, so that the planner takes it")
+
+    variants = {"neon": Variant(f"ed_{name}_scalar", ("asimd",), free(0.001), free(0.001), free(0.001))}
+    return Kernel(
+        name=name, ops=ops, dtypes=tuple(dtypes), numerics="builtin", runtime="ai-edge-litert==2.3.0",
+        source="assumed: for tests", variants=variants, require=dict(require),
+    )  # fmt: skip
+
+
+TEST_KERNELS = Kernels(
+    "edgedeploy.kernels/1",
+    kernels=(
+        _kernel("test_unary", "ABS", "NEG", "RELU", "RELU6"),
+        _kernel(
+            "test_binary", "ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM",
+            require={"broadcast": {"patterns": [], "limit": 1}},
+        ),
+        _kernel("test_reshape", "RESHAPE"),
+    ),
+)  # fmt: skip
+"""What the library with test kernels has, so cheap that the planner takes it."""
+
+
+def planned(model: bytes, board: str = "rpi5", *, runtime: Runtime = HERE, **options: Any) -> Plan:
+    """The planner's plan, with the test kernels if no others are given."""
+    request = Request(load_runtime(runtime.name, runtime.version), **{"kernels": TEST_KERNELS, **options})
+    return partition(read_bytes(model), load_board(board), request)
+
+
+def scattered(model: bytes, board: str, seed: int, **options: Any) -> Plan:
+    """A plan with random ops, half of those that can be, on the NPU and our kernels, however little that pays."""
+    plan, random = planned(model, board, **options), Random(seed)
+    ways = {
+        f"{op.subgraph}:{op.index}": [c.backend for c in op.candidates if c.verdict == "supported" and c.backend != "cpu"]
+        for op in plan.ops
+    }
+    forbidden = options.get("forbid", ())
+    force = tuple(f"{op}={random.choice(found)}" for op, found in ways.items() if found and random.random() < 0.5)
+    return planned(model, board, **{**options, "force": force, "forbid": forbidden})
+
+
+def claims(plan: Plan, subgraph: int = 0) -> list[set[int]]:
+    """The ops of each planned claim, folded ones too, in order."""
+    found = decode(encode(plan))
+    return [{op.index for op in found.ops if op.partition == p.id} for p in found.partitions if p.subgraph == subgraph]
+
+
+def steps(plan: Plan, graph: Graph, subgraph: int = 0) -> list[set[int] | int]:
+    """What the plan says that the runtime executes: delegate nodes, XNNPACK's among them, and ops."""
+    home = {op.index: op.partition for op in plan.ops if op.subgraph == subgraph}
+    [use] = [use for use in plan.subgraphs if use.index == subgraph]
+    kept = [op for op in use.order if op not in graph.subgraphs[subgraph].folded]
+    return [
+        step
+        for partition_, ops in groupby(kept, key=home.__getitem__)
+        for step in ([set(ops)] if partition_ is not None else list(ops))
+    ]
+
+
+def executed(ran: Ran, graph: Graph, subgraph: int = 0) -> list[set[int] | int]:
+    """What the runtime executed, likewise. An op that only unpacks a constant is left out."""
+    folded = graph.subgraphs[subgraph].folded
+    nodes = [n["op"] if n["members"] is None else set(n["members"]) - folded for n in ran.plans[subgraph]]
+    return [node for node in nodes if node not in folded and node != set()]
+
+
+# --- running them ----------
 
 
 @dataclass
@@ -102,7 +188,7 @@ def run(jobs: Sequence[Job], runtime: Runtime = HERE, library_path: Path | None 
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         given, answers = work / "jobs", work / "answers"
-        given.write_bytes(pickle.dumps([_as_dict(job, number, work, library_path or library(runtime.machine))
+        given.write_bytes(pickle.dumps([_as_dict(job, number, work, library_path or library_with_test_kernels(runtime.machine))
                                         for number, job in enumerate(jobs)], protocol=4))  # fmt: skip
         # The stand-in is every vendor's library.
         for name in ("libteflon.so", "libvx_delegate.so"):

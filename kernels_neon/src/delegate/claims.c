@@ -12,11 +12,6 @@
 #include "times.h"
 #include "xnnpack.h"
 
-static TfLiteStatus fail(TfLiteContext *context, const char *error) {
-  context->ReportError(context, "edgedeploy: %s", error);
-  return kTfLiteError;
-}
-
 // --- which subgraph this is ------------------------------------------
 
 static const ed_plan_subgraph *subgraph_of(TfLiteContext *context, const ed_plan *plan) {
@@ -123,7 +118,7 @@ static TfLiteStatus claim(TfLiteContext *context, ed_delegate *delegate, uint32_
   ed_claimed *claimed = &delegate->claimed[partition];
   ed_claimed_clear(claimed);
   TfLiteIntArray *nodes = claimable(context, &delegate->plan, partition);
-  if (!nodes) return fail(context, "no memory");
+  if (!nodes) return ed_fail(context, "no memory");
   int first = nodes_until_now(context);
   TfLiteStatus status = kTfLiteOk;
   delegate->claiming = partition;
@@ -136,7 +131,7 @@ static TfLiteStatus claim(TfLiteContext *context, ed_delegate *delegate, uint32_
     status = ed_stock_claim(delegate->stocks[ed_plan_backend_of(&delegate->plan, partition)], context, nodes);
   }
   free(nodes);
-  if (status == kTfLiteOk && !note_made(context, first, claimed)) return fail(context, "no memory");
+  if (status == kTfLiteOk && !note_made(context, first, claimed)) return ed_fail(context, "no memory");
   return status;
 }
 
@@ -149,7 +144,7 @@ static TfLiteStatus compare(TfLiteContext *context, ed_delegate *delegate, uint3
     if (delegate->plan.partitions[i].subgraph != subgraph || ed_report_matches(delegate, i)) continue;
     ed_report_difference(delegate, i, line, sizeof line);
     if (delegate->options.strict)
-      status = fail(context, line);
+      status = ed_fail(context, line);
     else
       fprintf(stderr, "edgedeploy: warning: %s\n", line);
   }
@@ -161,22 +156,22 @@ static TfLiteStatus switch_xnnpack(TfLiteContext *context, ed_delegate *delegate
   if (!ed_plan_switches_xnnpack(&delegate->plan)) return kTfLiteOk;
   if (!delegate->xnnpack)
     delegate->xnnpack = ed_xnnpack_open(context, ed_delegate_threads(delegate, context), error, sizeof error);
-  return delegate->xnnpack ? ed_xnnpack_claim(delegate->xnnpack, context) : fail(context, error);
+  return delegate->xnnpack ? ed_xnnpack_claim(delegate->xnnpack, context) : ed_fail(context, error);
 }
 
 TfLiteStatus ed_claim(TfLiteContext *context, TfLiteDelegate *tflite) {
   ed_delegate *delegate = ed_delegate_of(tflite);
   char error[ED_LINE];
   const ed_plan_subgraph *subgraph = subgraph_of(context, &delegate->plan);
-  if (!subgraph) return fail(context, "the plan is for another model: it has other subgraphs");
-  if (!check_graph(context, subgraph, error)) return fail(context, error);
+  if (!subgraph) return ed_fail(context, "the plan is for another model: it has other subgraphs");
+  if (!check_graph(context, subgraph, error)) return ed_fail(context, error);
   if (delegate->times) ed_times_watch(delegate->times, context, subgraph->index);
   for (uint32_t i = 0; i < delegate->plan.partitions_count; i++) {
     if (delegate->plan.partitions[i].subgraph != subgraph->index) continue;
     TfLiteStatus status = claim(context, delegate, i);
     if (status != kTfLiteOk) return status;
   }
-  if (!ed_report_write(delegate, error, sizeof error)) return fail(context, error);
+  if (!ed_report_write(delegate, error, sizeof error)) return ed_fail(context, error);
   TfLiteStatus status = compare(context, delegate, subgraph->index);
   return status == kTfLiteOk ? switch_xnnpack(context, delegate) : status;
 }

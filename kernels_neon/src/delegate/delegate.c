@@ -18,6 +18,11 @@ EXPORT TfLiteDelegate *tflite_plugin_create_delegate(char **keys, char **values,
                                                      void (*report)(const char *));
 EXPORT void tflite_plugin_destroy_delegate(TfLiteDelegate *delegate);
 
+TfLiteStatus ed_fail(TfLiteContext *context, const char *line) {
+  context->ReportError(context, "edgedeploy: %s\n", line);
+  return kTfLiteError;
+}
+
 int ed_delegate_threads(const ed_delegate *delegate, const TfLiteContext *context) {
   int threads = delegate->options.threads ? delegate->options.threads : context->recommended_num_threads;
   return threads < 1 ? 1 : threads > ED_MAX_THREADS ? ED_MAX_THREADS : threads;

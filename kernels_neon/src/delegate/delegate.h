@@ -47,6 +47,9 @@ static inline ed_delegate *ed_delegate_of(TfLiteDelegate *delegate) {
   return delegate->data_;
 }
 
+// Says what is wrong: a line of its own, as Python puts what it is told into one text.
+TfLiteStatus ed_fail(TfLiteContext *context, const char *line);
+
 // Threads to use: the option, or as many as the interpreter has.
 int ed_delegate_threads(const ed_delegate *delegate, const TfLiteContext *context);
 

@@ -111,14 +111,11 @@ static bool prepare_all(TfLiteContext *context, partition *self, char *error) {
 
 static TfLiteStatus prepare(TfLiteContext *context, TfLiteNode *node) {
   partition *self = node->user_data;
-  char error[ED_LINE] = "no memory";
-  if (self && prepare_all(context, self, error)) return kTfLiteOk;
-  if (self)
-    context->ReportError(context, "edgedeploy: partition %u: %s", self->delegate->plan.partitions[self->number].id,
-                         error);
-  else
-    context->ReportError(context, "edgedeploy: %s", error);
-  return kTfLiteError;
+  char error[ED_LINE] = "", line[ED_LINE + 32];
+  if (!self) return ed_fail(context, "no memory");
+  if (prepare_all(context, self, error)) return kTfLiteOk;
+  snprintf(line, sizeof line, "partition %u: %s", self->delegate->plan.partitions[self->number].id, error);
+  return ed_fail(context, line);
 }
 
 typedef struct {

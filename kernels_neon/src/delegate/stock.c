@@ -2,6 +2,7 @@
 #include "stock.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,7 +150,10 @@ TfLiteStatus ed_stock_claim(ed_stock *stock, TfLiteContext *context, const TfLit
   context->PreviewDelegatePartitioning = mine.Preview;
   now = outer;
   free(mine.seen);
-  if (status != kTfLiteOk)
-    context->ReportError(context, "edgedeploy: %s failed to claim its ops (status %d)", stock->library, (int)status);
+  if (status != kTfLiteOk) {
+    char line[ED_LINE];
+    snprintf(line, sizeof line, "%s failed to claim its ops (status %d)", stock->library, (int)status);
+    ed_fail(context, line);
+  }
   return status;
 }
