@@ -96,8 +96,9 @@ def missing_files(plan: Plan) -> tuple[str, ...]:
 
 
 def _libraries(plan: Plan) -> Iterator[str]:
-    """The delegate to load: it makes the claims. The stock delegates that it holds to them are the board's own."""
-    if claimed_partitions(plan):
+    """The delegate to load: it makes the claims, or tells the runtime to use XNNPACK. The stock delegates that it holds
+    to their claims are the board's own."""
+    if claimed_partitions(plan) or plan.inputs.runtime.xnnpack == "switch":
         yield OWN_LIBRARY
 
 

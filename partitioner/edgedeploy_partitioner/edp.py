@@ -79,6 +79,10 @@ class Edp:
     """By partition, folded ops first, then in execution order."""
 
 
+_SWITCHED_CPU = EdpBackend("cpu", None, (("xnnpack", "switch"),))
+"""Of a plan for a runtime that has XNNPACK for quantised ops and does not use it by itself."""
+
+
 def encode(plan: Plan, op_index_map: Mapping[tuple[int, int], Sequence[int]] | None = None) -> bytes:
     """The bytes of ``plan.edp``: every partition of the plan that XNNPACK does not take.
 
@@ -96,8 +100,9 @@ def select(plan: Plan, op_index_map: Mapping[tuple[int, int], Sequence[int]] | N
     used = {op.backend for op in ops}
     return Edp(
         subgraphs=tuple(EdpSubgraph(i, digest) for i, digest in enumerate(plan.inputs.model.fingerprints)),
-        backends=tuple(
-            EdpBackend(b.name, b.library, tuple(sorted(b.options.items()))) for b in plan.backends if b.name in used
+        backends=(
+            *(EdpBackend(b.name, b.library, tuple(sorted(b.options.items()))) for b in plan.backends if b.name in used),
+            *((_SWITCHED_CPU,) if plan.inputs.runtime.xnnpack == "switch" else ()),
         ),
         partitions=tuple(EdpPartition(p.id, p.subgraph, p.delegate) for p in partitions),
         ops=ops,

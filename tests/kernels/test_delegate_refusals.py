@@ -88,7 +88,10 @@ def test_a_plan_that_is_not_there() -> None:
         ({"log": "1"}, "unknown option log: there are plan, report, threads, strict and times"),
         ({"threads": "many"}, "threads=many: expected 1 to 256"),
         ({"strict": "2"}, "strict=2: expected 0 or 1"),
-        ({"report": "/nowhere/report.json"}, "report=/nowhere/report.json: cannot be written: No such file or directory"),
+        (
+            {"report": "/nowhere/report.json"},
+            "report=/nowhere/report.json: cannot be written: No such file or directory",
+        ),
     ],
 )
 def test_options(options: dict[str, str], line: str) -> None:

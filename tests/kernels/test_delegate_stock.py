@@ -18,9 +18,7 @@ PLAN = planned(MODEL, "imx8mp", force=("0-3=vx", "4-5=cpu", "6-7=vx", "8-9=cpu",
 
 def with_options(plan: Edp, **options: str) -> Edp:
     """What the stand-in is told, through the plan as a vendor's options are."""
-    backends = tuple(
-        replace(b, options=tuple(sorted(options.items()))) if b.name == "vx" else b for b in plan.backends
-    )
+    backends = tuple(replace(b, options=tuple(sorted(options.items()))) if b.name == "vx" else b for b in plan.backends)
     return replace(plan, backends=backends)
 
 

@@ -196,7 +196,7 @@ def test_c_kernels_between_npu_ops_hold_their_tensors() -> None:
     assert lines.delegate_internal == Line(3 * each, each, 3 * each, "assumed")  # read, between, made
     assert lines.handover.high_bytes == 16 * 16 * (3 + 20)  # only what enters and leaves the partition
     outside = npu_lines(graph, platform("rk3588", "rknn", middle), {0: 0})
-    assert outside.delegate_internal == Line(each, each, each, "assumed")
+    assert outside.delegate_internal == Line.exact(each)
     assert outside.npu_pool == outside.handover == Line.none()
 
 

@@ -2,8 +2,8 @@
 """``python delegate_child.py JOBS ANSWERS``: run models with libedgedeploy.so in the TFLite runtime of this Python.
 
 JOBS is a pickled list of dicts, ANSWERS gets one for each. Every job has a forked process of its own: what ends it is
-its answer, ``{"signal": 11}``. Otherwise the answer has ``error`` (what the runtime said, or ""), ``stderr``, and as far
-as it came ``outputs``, ``plans`` (of each subgraph, as the inspector gives it), ``times``.
+its answer, ``{"signal": 11}``. Otherwise the answer has ``error`` (what the runtime said, or ""), ``stderr``, and as
+far as it came ``outputs``, ``plans`` (of each subgraph, as the inspector gives it), ``times``.
 """
 
 from __future__ import annotations
@@ -25,17 +25,13 @@ _DEADLINE_S = 60
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    """The keys of ``job``: ``model``, ``library`` and ``options`` of the delegate (no ``library``: without one),
-    ``xnnpack``, ``threads``, ``seed``, ``runs``, ``resize`` (shapes by input), ``before`` (a delegate to apply first),
-    ``times`` (how often to ask for times)."""
+    """The keys of ``job``: ``model``, ``delegates`` ((library, options) of each), ``xnnpack``, ``threads``, ``seed``,
+    ``runs``, ``resize`` (shapes by input), ``times`` (how often to ask the last delegate for times)."""
     runtime = inspector._runtime()
     answer: dict[str, Any] = {"error": "", "outputs": [], "plans": [], "times": []}
     resolver = runtime.OpResolverType
-    delegates = []
     try:
-        for library, options in (job.get("before"), (job["library"], job["options"])):
-            if library:
-                delegates.append(runtime.load_delegate(library, options))
+        delegates = [runtime.load_delegate(library, options) for library, options in job["delegates"]]
         interpreter = runtime.Interpreter(
             model_content=job["model"],
             num_threads=job["threads"],
@@ -48,13 +44,13 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             interpreter.resize_tensor_input(interpreter.get_input_details()[number]["index"], shape)
         interpreter.allocate_tensors()
         if job["times"]:
-            answer["times"].append(times(job["library"], delegates[-1]))
+            answer["times"].append(times(job["delegates"][-1][0], delegates[-1]))
         for k in range(job["runs"]):
             feed(interpreter, job["seed"] + k)
             interpreter.invoke()
             answer["outputs"].append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
         for _ in range(job["times"]):
-            answer["times"].append(times(job["library"], delegates[-1]))
+            answer["times"].append(times(job["delegates"][-1][0], delegates[-1]))
         answer["plans"] = [tuple(n._asdict() for n in p.nodes) for p in inspector.executed_plans(interpreter)]
     except (RuntimeError, ValueError) as error:
         answer["error"] = str(error)

@@ -28,6 +28,7 @@ from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_partitioner.plan import Plan
 from edgedeploy_partitioner.planning import Request, partition
+from edgedeploy_partitioner.planning.target import Target
 from edgedeploy_profiles import load_board, load_runtime
 from edgedeploy_profiles.schema import Kernel, Kernels, Quantity, Variant
 from support import delegate_child
@@ -96,22 +97,25 @@ TEST_KERNELS = Kernels(
 """What the library with test kernels has, so cheap that the planner takes it."""
 
 
-def planned(model: bytes, board: str = "rpi5", *, runtime: Runtime = HERE, **options: Any) -> Plan:
-    """The planner's plan, with the test kernels if no others are given."""
-    request = Request(load_runtime(runtime.name, runtime.version), **{"kernels": TEST_KERNELS, **options})
-    return partition(read_bytes(model), load_board(board), request)
+def _request(runtime: Runtime = HERE, **options: Any) -> Request:
+    return Request(load_runtime(runtime.name, runtime.version), **{"kernels": TEST_KERNELS, **options})
+
+
+def planned(model: bytes, board: str = "rpi5", **options: Any) -> Plan:
+    """The planner's plan for ``runtime``, with the test kernels if no others are given."""
+    return partition(read_bytes(model), load_board(board), _request(**options))
 
 
 def scattered(model: bytes, board: str, seed: int, **options: Any) -> Plan:
     """A plan with random ops, half of those that can be, on the NPU and our kernels, however little that pays."""
-    plan, random = planned(model, board, **options), Random(seed)
-    ways = {
-        f"{op.subgraph}:{op.index}": [c.backend for c in op.candidates if c.verdict == "supported" and c.backend != "cpu"]
-        for op in plan.ops
-    }
-    forbidden = options.get("forbid", ())
-    force = tuple(f"{op}={random.choice(found)}" for op, found in ways.items() if found and random.random() < 0.5)
-    return planned(model, board, **{**options, "force": force, "forbid": forbidden})
+    graph, random = read_bytes(model), Random(seed)
+    target = Target.of(graph, load_board(board), _request(**options))
+    force = []
+    for op in (op for sub in graph.subgraphs for op in sub.ops if op.index not in sub.folded):
+        able = [c.backend for c in target.candidates(op) if c.verdict == "supported" and c.backend != "cpu"]
+        if able and random.random() < 0.5:
+            force.append(f"{op.subgraph}:{op.index}={random.choice(able)}")
+    return planned(model, board, **{**options, "force": tuple(force)})
 
 
 def claims(plan: Plan, subgraph: int = 0) -> list[set[int]]:
@@ -188,8 +192,8 @@ def run(jobs: Sequence[Job], runtime: Runtime = HERE, library_path: Path | None 
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         given, answers = work / "jobs", work / "answers"
-        given.write_bytes(pickle.dumps([_as_dict(job, number, work, library_path or library_with_test_kernels(runtime.machine))
-                                        for number, job in enumerate(jobs)], protocol=4))  # fmt: skip
+        path = library_path or library_with_test_kernels(runtime.machine)
+        given.write_bytes(pickle.dumps([_as_dict(job, i, work, path) for i, job in enumerate(jobs)], protocol=4))
         # The stand-in is every vendor's library.
         for name in ("libteflon.so", "libvx_delegate.so"):
             (work / name).symlink_to(stand_in(runtime.machine))
@@ -201,7 +205,8 @@ def run(jobs: Sequence[Job], runtime: Runtime = HERE, library_path: Path | None 
             command, env=environment, capture_output=True, text=True, check=False, timeout=_DEADLINE_S
         )
         assert done.returncode == 0, done.stderr[-2000:]
-        return [_ran(answer, work / f"{number}.report") for number, answer in enumerate(pickle.loads(answers.read_bytes()))]
+        answered = pickle.loads(answers.read_bytes())
+        return [_ran(answer, work / f"{i}.report") for i, answer in enumerate(answered)]
 
 
 def _as_dict(job: Job, number: int, work: Path, library_path: Path) -> dict[str, Any]:
@@ -212,15 +217,13 @@ def _as_dict(job: Job, number: int, work: Path, library_path: Path) -> dict[str,
         options = {"plan": str(edp), "report": str(work / f"{number}.report"), **options}
     return {
         "model": job.model,
-        "library": str(library_path) if options else None,
-        "options": options,
+        "delegates": [*([job.before] if job.before else []), *([(str(library_path), options)] if options else [])],
         "xnnpack": job.xnnpack,
         "threads": job.threads,
         "seed": job.seed,
         "runs": job.runs,
         "times": job.times,
         "resize": dict(job.resize),
-        "before": job.before or (None, {}),
     }
 
 
@@ -230,8 +233,8 @@ def _ran(answer: dict[str, Any], report: Path) -> Ran:
 
 def same(a: Sequence[Sequence[NDArray[Any]]], b: Sequence[Sequence[NDArray[Any]]]) -> bool:
     """Bit for bit, NaNs included."""
-    flat_a, flat_b = ([value for run in outputs for value in run] for outputs in (a, b))
-    return len(flat_a) == len(flat_b) and all(
-        x.dtype == y.dtype and x.shape == y.shape and np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
-        for x, y in zip(flat_a, flat_b, strict=True)
-    )  # fmt: skip
+    return [_bits(value) for run in a for value in run] == [_bits(value) for run in b for value in run]
+
+
+def _bits(value: NDArray[Any]) -> tuple[str, tuple[int, ...], bytes]:
+    return value.dtype.str, value.shape, np.ascontiguousarray(value).tobytes()

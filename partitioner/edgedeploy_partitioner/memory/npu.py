@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from edgedeploy_partitioner.memory.inside import NEON, is_own, leaves, placed_inside, unpacked_bytes
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.npu_stacks import NpuMemory, is_weight, npu_memory
 from edgedeploy_partitioner.memory.platform import Platform
 from edgedeploy_partitioner.model.graph import Graph, Subgraph
 from edgedeploy_partitioner.plan import Segment, Warn
 
-NEON = "neon"
 LIMIT = "pool_limit_bytes"
 
 
@@ -31,16 +31,17 @@ class NpuLines:
 
 
 def npu_lines(graph: Graph, platform: Platform, partitions: Mapping[int, int]) -> NpuLines:
-    """The lines of all NPU partitions together: what is loaded stays.
+    """The lines of all delegate partitions together: what is loaded stays, and our own share one buffer.
 
     ``partitions`` has the subgraph of each delegate partition by id; XNNPACK's may be among them and are left out.
     """
-    found = [
-        _of_partition(graph.subgraphs[subgraph], platform, platform.segments.get(number, ()), _memory(graph, platform))
-        for number, subgraph in partitions.items()
-    ]
+    by_partition = [(graph.subgraphs[sub], platform.segments.get(number, ())) for number, sub in partitions.items()]
+    found = [_of_partition(sub, platform, segments, _memory(graph, platform)) for sub, segments in by_partition]
+    own = [(sub, segments) for sub, segments in by_partition if is_own(segments)]
+    shared = max((placed_inside(sub, segments) for sub, segments in own), default=0)
+    unpacked = sum(unpacked_bytes(sub, segments) for sub, segments in own)
     return NpuLines(
-        Line.total(lines.delegate_internal for lines in found),
+        Line.total([Line.exact(shared + unpacked), *(lines.delegate_internal for lines in found)]),
         Line.total(lines.npu_pool for lines in found),
         Line.total(lines.handover for lines in found),
     )
@@ -74,7 +75,8 @@ def _of_partition(
             continue
         pool += npu.pool(subgraph, segment)
         handover += npu.handover(subgraph, segment, _crossing(subgraph, segment, members))
-    return NpuLines(_internal(subgraph, segments, members), pool, handover)
+    mixed = Line.none() if is_own(segments) else _internal(subgraph, segments, members)
+    return NpuLines(mixed, pool, handover)
 
 
 def _crossing(subgraph: Subgraph, segment: Segment, members: set[int]) -> Iterator[int]:
@@ -83,24 +85,20 @@ def _crossing(subgraph: Subgraph, segment: Segment, members: set[int]) -> Iterat
         if subgraph.producer.get(t) not in members and not is_weight(subgraph, t):
             yield t
     for t in segment.outputs:
-        if _leaves(subgraph, t, members):
+        if leaves(subgraph, t, members):
             yield t
 
 
-def _leaves(subgraph: Subgraph, t: int, members: set[int]) -> bool:
-    return t in subgraph.outputs or not members.issuperset(subgraph.consumers.get(t, ()))
-
-
 def _internal(subgraph: Subgraph, segments: Sequence[Segment], members: set[int]) -> Line:
-    """Tensors that C kernels make or read inside the partition: at most each in a buffer of its own, at least the
-    largest. The NPU's own are in its pool."""
+    """Tensors that C kernels make or read between NPU segments, of which no runner exists yet: at most each in a buffer
+    of its own, at least the largest. The NPU's own are in its pool."""
     sizes: dict[int, int] = {}
     for segment in segments:
         if segment.backend != NEON:
             continue
         made = (t for op in segment.ops for t in subgraph.ops[op].outputs if t >= 0)
         read = (t for t in segment.inputs if subgraph.producer.get(t) in members)
-        sizes |= {t: subgraph.tensors[t].nbytes for t in (*made, *read) if not _leaves(subgraph, t, members)}
+        sizes |= {t: subgraph.tensors[t].nbytes for t in (*made, *read) if not leaves(subgraph, t, members)}
     if not sizes:
         return Line.none()
     total = sum(sizes.values())
