@@ -36,7 +36,7 @@ def random_scenes(seeds: range, runtime: Runtime = HERE, **options: str) -> list
         model = random_dag(seed, 4 + seed % 20, dtype)
         plan = scattered(model, board, seed, runtime=runtime, **options)
         found.append(Scene(f"{dtype} graph {seed} on {board}", model, plan))
-    assert sum(len(claims(scene.plan)) for scene in found) > len(found), "hardly anything is claimed"
+    assert sum(len(claims(scene.plan)) for scene in found) > len(found) // 2, "hardly anything is claimed"
     return found
 
 
