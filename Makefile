@@ -39,7 +39,7 @@ kernels-test: $(DEV)  ## prove the kernels on thousands of cases: NEON is scalar
 kernels-bench: $(DEV)  ## count the instructions of the kernels and of the stock runtime, emulated
 	$(BIN)/python -m benchmarks.kernels
 
-test: lint  ## lint, then all tests
+test: lint kernels  ## lint, build libedgedeploy.so, then all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(DEV)  ## ruff, clang-format, mypy --strict, the import contracts, Python 3.9 for the agent

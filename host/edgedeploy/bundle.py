@@ -17,6 +17,7 @@ from typing import Literal
 
 import msgspec
 
+import edgedeploy_kernels
 from edgedeploy.planview import claimed_partitions, unrunnable
 from edgedeploy.text import printable, size
 from edgedeploy_partitioner import edp
@@ -26,7 +27,7 @@ from edgedeploy_partitioner.plan import Value as JsonValue
 from edgedeploy_profiles import load_backend
 
 MANIFEST = "manifest.json"
-OWN_DELEGATE, OWN_LIBRARY = "edgedeploy", "libedgedeploy.so"
+OWN_LIBRARY = edgedeploy_kernels.LIBRARY
 LONGEST_PREFIX = 40
 """Characters of the folder's name that the temporary one beside it has, so that no longest name is too long."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
@@ -76,7 +77,10 @@ def contents(plan: Plan, model: bytes | memoryview) -> tuple[Manifest, dict[str,
         "plan.json": ("plan", plan_json),
         "plan.edp": ("plan_edp", edp.encode(plan)),
     }
-    missing = missing_files(plan)
+    library = edgedeploy_kernels.library(plan.inputs.runtime.machine)
+    if library and needs_library(plan):
+        files[OWN_LIBRARY] = ("library", library.read_bytes())
+    missing = tuple(path for path in missing_files(plan) if path not in files)
     manifest = Manifest(
         schema="edgedeploy.bundle/1",
         files=tuple(File(path, _sha256(data), len(data), role) for path, (role, data) in files.items()),
@@ -91,15 +95,15 @@ def contents(plan: Plan, model: bytes | memoryview) -> tuple[Manifest, dict[str,
 
 
 def missing_files(plan: Plan) -> tuple[str, ...]:
-    """What must be added before the bundle runs: delegates' libraries, the NPU's compiled parts, the CPU's kernels."""
-    return tuple(dict.fromkeys((*_libraries(plan), *_artifacts(plan), *unrunnable(plan))))
+    """What a bundle needs besides the model and the plan: our library, the NPU's compiled parts, the CPU's kernels."""
+    own = (OWN_LIBRARY,) if needs_library(plan) else ()
+    return tuple(dict.fromkeys((*own, *_artifacts(plan), *unrunnable(plan))))
 
 
-def _libraries(plan: Plan) -> Iterator[str]:
+def needs_library(plan: Plan) -> bool:
     """The delegate to load: it makes the claims, or tells the runtime to use XNNPACK. The stock delegates that it holds
     to their claims are the board's own."""
-    if claimed_partitions(plan) or plan.inputs.runtime.xnnpack == "switch":
-        yield OWN_LIBRARY
+    return bool(claimed_partitions(plan)) or plan.inputs.runtime.xnnpack == "switch"
 
 
 def _artifacts(plan: Plan) -> Iterator[str]:

@@ -6,7 +6,16 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
+LIBRARY = "libedgedeploy.so"
+
 
 def manifest() -> Path:
     """``kernels.toml``: which kernels there are, what they take and what they cost."""
     return Path(str(resources.files(__name__))) / "kernels.toml"
+
+
+def library(machine: str) -> Path | None:
+    """The delegate for boards of an architecture (``aarch64``, ``x86_64``). None where it is not built: ``make kernels``
+    builds it in a clone; a wheel has it."""
+    file = Path(str(resources.files(__name__))) / "lib" / machine / LIBRARY
+    return file if file.is_file() else None

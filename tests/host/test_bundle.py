@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+import edgedeploy_kernels
 import edgedeploy_profiles
 from edgedeploy import bundle, output
 from edgedeploy_partitioner import edp
@@ -23,6 +24,21 @@ from support.plans import sample
 
 MODEL = bytes(range(256)) * 8
 FILES = {"manifest.json", "model.tflite", "plan.json", "plan.edp"}
+
+
+@pytest.fixture(autouse=True)
+def not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a clone: whether somebody built the library makes no difference here."""
+    monkeypatch.setattr(edgedeploy_kernels, "library", lambda _: None)
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library, built for what plans here are for and for nothing else."""
+    file = tmp_path_factory.mktemp("lib") / "libedgedeploy.so"
+    file.write_bytes(b"the library")
+    monkeypatch.setattr(edgedeploy_kernels, "library", lambda machine: file if machine == "x86_64" else None)
+    return file
 
 
 def _plan(*backends: str) -> Plan:
@@ -80,6 +96,28 @@ def test_the_table_says_what_a_compiled_segment_is(
     table.write_text(own.read_text().replace('artifact = ".rknn"', f'artifact = "{artifact}"'))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert bundle.missing_files(_plan("rknn")) == ("libedgedeploy.so", *files)
+
+
+@pytest.mark.usefixtures("built")
+def test_the_library_for_the_board_is_put_into_the_bundle(tmp_path: Path) -> None:
+    plan = _plan()
+    written = bundle.write_bundle(plan, MODEL, tmp_path / "out", overwrite=False)
+    assert set(_snapshot(tmp_path / "out")) == {*FILES, "libedgedeploy.so"}
+    [entry] = [entry for entry in written.manifest.files if entry.role == "library"]
+    assert (entry.path, entry.bytes) == ("libedgedeploy.so", 11)
+    assert written.manifest.missing == ("segment-0.rknn", "segment-2.rknn")
+    other = replace(plan, inputs=replace(plan.inputs, runtime=replace(plan.inputs.runtime, machine="aarch64")))
+    assert bundle.contents(other, MODEL)[0].missing == ("libedgedeploy.so", "segment-0.rknn", "segment-2.rknn")
+
+
+@pytest.mark.usefixtures("built")
+def test_a_bundle_that_needs_no_library_has_none() -> None:
+    plan = _plan("xnnpack", "builtin")
+    assert set(bundle.contents(plan, MODEL)[1]) | {"manifest.json"} == FILES
+    switched = replace(plan, inputs=replace(plan.inputs, runtime=replace(plan.inputs.runtime, xnnpack="switch")))
+    manifest, files = bundle.contents(switched, MODEL)
+    assert (manifest.runnable, files["libedgedeploy.so"]) == (True, b"the library")
+    assert [b.options for b in edp.decode(files["plan.edp"]).backends] == [(("xnnpack", "switch"),)]
 
 
 def test_a_plan_that_claims_nothing_runs_as_it_is() -> None:

@@ -3,76 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import pytest
 
-from edgedeploy_partitioner.model.read import read_bytes
-from edgedeploy_partitioner.plan import Plan
-from support.delegates import Job, Ran, claims, executed, planned, run, same, scattered, steps
-from support.random_model import random_dag
-from support.runtimes import HERE, ROOT, Runtime, other_or_skip
+from support.delegates import claims
+from support.runtimes import other_or_skip
+from support.scenes import check_same_as_stock, check_with_xnnpack, example_scenes, random_scenes
 
-EXAMPLES = {
-    p.name: p.read_bytes() for p in sorted((ROOT / "examples").glob("*.tflite")) if p.name != "custom_erf.int8.tflite"
-}
-NOT_BY_STAND_IN = "TRANSPOSE_CONV"
-"""The stand-in cannot run the runtime's own kernel of this op, which gets memory while it runs."""
 OTHERS = [("ai-edge-litert", "2.1.0"), ("tflite-runtime", "2.14.0")]
-
-
-@dataclass(frozen=True)
-class Scene:
-    name: str
-    model: bytes
-    plan: Plan
-
-
-def random_scenes(seeds: range, runtime: Runtime = HERE, **options: str) -> list[Scene]:
-    found = []
-    for seed in seeds:
-        dtype, board = ("float32", "rpi5") if seed % 2 else ("int8", "imx8mp")
-        model = random_dag(seed, 4 + seed % 20, dtype)
-        plan = scattered(model, board, seed, runtime=runtime, **options)
-        found.append(Scene(f"{dtype} graph {seed} on {board}", model, plan))
-    assert sum(len(claims(scene.plan)) for scene in found) > len(found) // 2, "hardly anything is claimed"
-    return found
-
-
-def example_scenes(board: str, runtime: Runtime = HERE) -> list[Scene]:
-    found = []
-    for name, model in EXAMPLES.items():
-        is_there = board != "rpi5" and any(op.code == NOT_BY_STAND_IN for op in read_bytes(model).subgraphs[0].ops)
-        forbid = (f"{NOT_BY_STAND_IN}=vx",) if is_there else ()
-        found.append(Scene(name, model, planned(model, board, runtime=runtime, xnnpack="off", forbid=forbid)))
-    return found
-
-
-def check_claims(scene: Scene, ran: Ran) -> None:
-    """The report has exactly the planned claims, and the runtime executes what the plan says, XNNPACK's nodes too."""
-    assert (ran.signal, ran.error) == (0, ""), f"{scene.name}: {ran.stderr}"
-    assert "edgedeploy" not in ran.stderr, scene.name
-    assert ran.report is not None
-    assert ran.report["schema"] == "edgedeploy.report/1"
-    entries = ran.report["partitions"]
-    assert all([sorted(node) for node in e["delegate_nodes"]] == [sorted(e["planned"])] for e in entries), scene.name
-    assert [set(e["planned"]) for e in entries if e["subgraph"] == 0] == claims(scene.plan), scene.name
-    graph = read_bytes(scene.model)
-    assert executed(ran, graph) == steps(scene.plan, graph), scene.name
-    internal = scene.plan.memory.delegate_internal_bytes
-    assert max((e["internal_bytes"] for e in entries), default=0) == internal, scene.name
-
-
-def check_same_as_stock(scenes: Sequence[Scene], runtime: Runtime = HERE) -> None:
-    """Without XNNPACK, so that the outputs must be those of the stock kernels to the bit; on 1 to 3 threads."""
-    mine = [Job(s.model, s.plan, xnnpack=False, threads=1 + i % 3, seed=i, runs=2) for i, s in enumerate(scenes)]
-    stock = [Job(s.model, xnnpack=False, seed=i, runs=2) for i, s in enumerate(scenes)]
-    ran = run([*mine, *stock], runtime)
-    for scene, a, b in zip(scenes, ran[: len(mine)], ran[len(mine) :], strict=True):
-        check_claims(scene, a)
-        assert b.error == "", scene.name
-        assert same(a.outputs, b.outputs), scene.name
 
 
 @pytest.mark.parametrize("block", range(5))
@@ -82,9 +19,7 @@ def test_random_graphs_run_as_planned(block: int) -> None:
 
 @pytest.mark.parametrize("block", range(3))
 def test_xnnpack_takes_what_is_left(block: int) -> None:
-    scenes = random_scenes(range(1000 + block * 20, 1020 + block * 20))
-    for scene, ran in zip(scenes, run([Job(s.model, s.plan) for s in scenes]), strict=True):
-        check_claims(scene, ran)
+    check_with_xnnpack(random_scenes(range(1000 + block * 20, 1020 + block * 20)))
 
 
 @pytest.mark.parametrize("board", ["rpi5", "imx8mp", "a311d"])
@@ -100,6 +35,4 @@ def test_other_runtimes_run_as_planned(name: str, version: str) -> None:
     runtime = other_or_skip(name, version)
     check_same_as_stock(random_scenes(range(2000, 2040), runtime, xnnpack="off"), runtime)
     check_same_as_stock(example_scenes("imx8mp", runtime), runtime)
-    scenes = random_scenes(range(3000, 3020), runtime)
-    for scene, ran in zip(scenes, run([Job(s.model, s.plan) for s in scenes], runtime), strict=True):
-        check_claims(scene, ran)
+    check_with_xnnpack(random_scenes(range(3000, 3020), runtime), runtime)

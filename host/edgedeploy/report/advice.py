@@ -135,7 +135,7 @@ def compile_segments(plan: Plan) -> str | None:
     made = [name for name in used if tables[name].artifact]
     if used and not made:
         stock = " and ".join(dict.fromkeys(tables[name].library for name in used))
-        return f"following this plan needs libedgedeploy.so, which holds {stock} to its ops: not built yet"
+        return f"following this plan needs libedgedeploy.so, which holds {stock} to its ops; -o puts it into a bundle"
     if not made:
         return None
     tools = ", ".join(tables[name].compiler or f"the compiler of {name}" for name in dict.fromkeys(made))

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library that is built for boards carries out plans on emulated arm64 as it does here."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgedeploy_profiles.load import load_core
+from support.delegates import Job, planned, run, same, scattered
+from support.random_model import random_dag
+from support.scenes import EXAMPLES, check_same_as_stock, check_with_xnnpack, example_scenes, random_scenes
+from support.userland import Userland
+
+pytestmark = pytest.mark.board
+
+
+@pytest.mark.parametrize("core", ["cortex-a53", "cortex-a76"])
+def test_plans_are_carried_out(board: Userland, core: str) -> None:
+    runtime = board.runtime(load_core(core))
+    check_same_as_stock(random_scenes(range(4000, 4012), runtime, xnnpack="off"), runtime)
+    check_with_xnnpack(random_scenes(range(5000, 5006), runtime), runtime)
+
+
+def test_examples_run_as_planned(board: Userland) -> None:
+    runtime = board.runtime(load_core("cortex-a76"))
+    check_same_as_stock(example_scenes("imx8mp", runtime), runtime)
+
+
+def test_threads_give_the_same_bits(board: Userland) -> None:
+    model = random_dag(77, 20, "float32")
+    plan = scattered(model, "rpi5", 77, xnnpack="off")
+    runtime = board.runtime(load_core("cortex-a76"))
+    ran = run([Job(model, plan, {"threads": n}, xnnpack=False) for n in ("1", "2", "4")], runtime)
+    assert all(r.error == "" and same(r.outputs, ran[0].outputs) for r in ran)
+
+
+def test_times_are_told(board: Userland) -> None:
+    model = EXAMPLES["dscnn_kws.fp32.tflite"]
+    runtime = board.runtime(load_core("cortex-a76"))
+    [ran] = run([Job(model, planned(model, "rpi5", npu="none"), {"times": "1"}, times=1)], runtime)
+    begun, times = ran.times
+    assert begun == 0
+    assert {op for t in times if t["unit"] == 2 for op in t["ops"]} == set(range(12))
