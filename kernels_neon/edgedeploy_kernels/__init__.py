@@ -15,7 +15,7 @@ def manifest() -> Path:
 
 
 def library(machine: str) -> Path | None:
-    """The delegate for boards of an architecture (``aarch64``, ``x86_64``). None where it is not built: ``make kernels``
-    builds it in a clone; a wheel has it."""
+    """The delegate for boards of an architecture (``aarch64``, ``x86_64``). None where it is not built: a wheel has it,
+    ``make kernels`` builds it in a clone."""
     file = Path(str(resources.files(__name__))) / "lib" / machine / LIBRARY
     return file if file.is_file() else None

@@ -41,10 +41,13 @@ typedef struct {
 
 // The times since the call before, of all that ran, in the order of subgraphs and nodes.
 //
+// `delegate` is what tflite_plugin_create_delegate gave; NULL is the newest one of this process that gives times, for
+// programs that have no more than TFLite's wrapper around it (TfLiteExternalDelegateCreate).
+//
 // The first call, to be made when the interpreter has its tensors allocated, begins and gives 0. `times` has room for
 // `capacity` entries; what it points to lasts until the next call or the end of the delegate. Returns how many entries
-// there are; if that is more than `capacity`, nothing was written and the times go on. -1 for a delegate without the
-// option times=1. Not to be called while the interpreter runs.
+// there are; if that is more than `capacity`, nothing of use was written and the times go on. -1 if there is no such
+// delegate with the option times=1. Not to be called while the interpreter runs.
 #ifdef __GNUC__
 __attribute__((visibility("default")))
 #endif

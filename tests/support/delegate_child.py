@@ -50,7 +50,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             interpreter.invoke()
             answer["outputs"].append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
         for _ in range(job["times"]):
-            answer["times"].append(times(job["delegates"][-1][0], delegates[-1]))
+            answer["times"].append(times(job["delegates"][-1][0], None))  # the newest is this one
         answer["plans"] = [tuple(n._asdict() for n in p.nodes) for p in inspector.executed_plans(interpreter)]
     except (RuntimeError, ValueError) as error:
         answer["error"] = str(error)
@@ -86,7 +86,7 @@ def times(library: str, delegate: Any) -> Any:
     call = ctypes.CDLL(library).edgedeploy_times
     call.argtypes = [ctypes.c_void_p, ctypes.POINTER(Time), ctypes.c_size_t]
     call.restype = ctypes.c_int64
-    pointer = delegate._get_native_delegate_pointer()
+    pointer = delegate._get_native_delegate_pointer() if delegate else None
     count = call(pointer, None, 0)
     if count <= 0:
         return count

@@ -61,7 +61,7 @@ static bool open_delegate(ed_delegate *delegate, void (*report)(const char *), c
   delegate->options.plan = NULL;
   delegate->claimed = calloc(delegate->plan.partitions_count + 1u, sizeof *delegate->claimed);
   delegate->stocks = calloc(delegate->plan.backends_count + 1u, sizeof(ed_stock *));
-  if (delegate->options.times) delegate->times = ed_times_open();
+  if (delegate->options.times) delegate->times = ed_times_open(&delegate->tflite);
   if (!delegate->claimed || !delegate->stocks || (path && !delegate->options.report) ||
       (delegate->options.times && !delegate->times))
     return ed_reject(error, ED_LINE, "no memory");

@@ -33,12 +33,14 @@ typedef struct watched {
 } watched;
 
 struct ed_times {
-  char unused;  // its address is all that tells it from others
+  struct ed_times *older;
+  const TfLiteDelegate *delegate;
 };
 
 // All contexts that are watched: a replaced `invoke` gets no more than its context and node.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static watched *all;
+static ed_times *newest;  // of all delegates that give times
 
 static _Thread_local unit *running;      // the innermost node
 static _Thread_local uint64_t inner_ns;  // what nodes inside it took
@@ -225,8 +227,14 @@ static bool install(watched *w) {
 
 // --- what the rest of the library calls ------------------------------
 
-ed_times *ed_times_open(void) {
-  return calloc(1, sizeof(ed_times));
+ed_times *ed_times_open(const TfLiteDelegate *delegate) {
+  ed_times *times = calloc(1, sizeof *times);
+  if (!times) return NULL;
+  pthread_mutex_lock(&lock);
+  *times = (ed_times){newest, delegate};
+  newest = times;
+  pthread_mutex_unlock(&lock);
+  return times;
 }
 
 static void unwatch(watched **at) {
@@ -275,6 +283,9 @@ void ed_times_watch(ed_times *times, TfLiteContext *context, uint32_t subgraph) 
 void ed_times_close(ed_times *times) {
   if (!times) return;
   pthread_mutex_lock(&lock);
+  ed_times **place = &newest;
+  while (*place != times) place = &(*place)->older;
+  *place = times->older;
   for (watched **at = &all; *at;) {
     if ((*at)->owner == times)
       unwatch(at);
@@ -338,10 +349,10 @@ static int64_t collect(ed_times *times, edgedeploy_time *list, size_t capacity) 
 }
 
 int64_t edgedeploy_times(TfLiteDelegate *delegate, edgedeploy_time *list, size_t capacity) {
-  ed_times *times = delegate ? ed_delegate_of(delegate)->times : NULL;
-  if (!times) return -1;
   pthread_mutex_lock(&lock);
-  int64_t count = collect(times, list, capacity);
+  ed_times *times = newest;
+  while (times && delegate && times->delegate != delegate) times = times->older;
+  int64_t count = times ? collect(times, list, capacity) : -1;
   pthread_mutex_unlock(&lock);
   return count;
 }

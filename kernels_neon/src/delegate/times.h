@@ -5,7 +5,7 @@
 
 #include "delegate.h"
 
-ed_times *ed_times_open(void);
+ed_times *ed_times_open(const TfLiteDelegate *delegate);
 
 // Remembers a context, and has XNNPACK tell the times of its operators. To be called while a delegate is applied.
 void ed_times_watch(ed_times *times, TfLiteContext *context, uint32_t subgraph);
