@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-struct TfLiteDelegate;
+typedef struct TfLiteDelegate TfLiteDelegate;
 
 typedef enum {
   EDGEDEPLOY_KERNEL = 0,     // a kernel of the runtime, running one op
@@ -51,7 +51,7 @@ typedef struct {
 #ifdef __GNUC__
 __attribute__((visibility("default")))
 #endif
-int64_t edgedeploy_times(struct TfLiteDelegate *delegate, edgedeploy_time *times, size_t capacity);
+int64_t edgedeploy_times(TfLiteDelegate *delegate, edgedeploy_time *times, size_t capacity);
 
 #ifdef __cplusplus
 }
