@@ -32,10 +32,20 @@ def stock_runtime() -> tuple[Any, str, str]:
     raise ImportError(f"no TFLite runtime ({'; '.join(reasons)})")
 
 
-def interpreter_for(module: Any, path: str, *, threads: int, xnnpack: bool) -> Any:
-    """An interpreter of the model, nothing allocated yet; without XNNPACK only the runtime's own kernels."""
+def interpreter_for(module: Any, path: str, *, threads: int, xnnpack: bool, delegates: Sequence[Any] = ()) -> Any:
+    """An interpreter of the model, nothing allocated yet; without XNNPACK only the runtime's own kernels.
+
+    ``delegates`` are applied here. The interpreter keeps them alive.
+    """
     more = {} if xnnpack else {"experimental_op_resolver_type": module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES}
-    return module.Interpreter(model_path=path, num_threads=threads, **more)
+    return module.Interpreter(
+        model_path=path, num_threads=threads, experimental_delegates=list(delegates) or None, **more
+    )
+
+
+def plan_delegate(module: Any, library: str, plan: str, report: str, threads: int) -> Any:
+    """``libedgedeploy.so`` with a plan, as a delegate. Raises ValueError, OSError with what is wrong in a line."""
+    return module.load_delegate(library, {"plan": plan, "report": report, "threads": str(threads)})
 
 
 class Entry:

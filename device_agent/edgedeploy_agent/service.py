@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -128,7 +129,9 @@ class Service(agent_pb2_grpc.AgentServicer):
     def _events(self, task: dict[str, Any], payload: bytes, context: Any) -> Iterator[dict[str, Any]]:
         """What a worker says; it ends with the call, however that ends."""
         isa = sorted({flag for each in clusters(self._machine) for flag in each["isa"]})
-        worker = Worker(task, payload, cpu_features=" ".join(isa))
+        scratch = tempfile.TemporaryDirectory(prefix="edgedeploy-")  # of the worker, however that ends
+        report = os.path.join(scratch.name, "report.json")
+        worker = Worker({**task, "report": report}, payload, cpu_features=" ".join(isa))
         self._workers.add(worker)
         try:
             if not context.add_callback(worker.kill):
@@ -140,6 +143,7 @@ class Service(agent_pb2_grpc.AgentServicer):
         finally:
             self._workers.discard(worker)
             worker.close()
+            scratch.cleanup()
 
     @contextlib.contextmanager
     def _turn(self, settings: Any, context: Any) -> Iterator[None]:
@@ -154,7 +158,10 @@ class Service(agent_pb2_grpc.AgentServicer):
         """What every worker is told."""
         try:
             model = self._files.path(settings.model)
-            inputs = self._files.path(settings.inputs) if settings.inputs else ""
+            inputs, delegate, plan = (
+                self._files.path(sha256) if sha256 else ""
+                for sha256 in (settings.inputs, settings.delegate, settings.plan)
+            )
             cpus = choose(settings.cpus, clusters(self._machine), os.sched_getaffinity(0))
         except KeyError as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no such file was prepared: {error.args[0]}")
@@ -164,6 +171,8 @@ class Service(agent_pb2_grpc.AgentServicer):
             "root": self._machine.root,
             "model": model,
             "inputs": inputs,
+            "delegate": delegate,
+            "plan": plan,
             "cpus": cpus,
             "threads": settings.threads or len(cpus),
             "xnnpack": not settings.without_xnnpack,

@@ -28,7 +28,7 @@ from edgedeploy_agent.conditions import Observer, hottest
 from edgedeploy_agent.ending import MESSAGE_CHARACTERS, NO_REASON, lacks_memory
 from edgedeploy_agent.footprint import reset_peak, settle, usage
 from edgedeploy_agent.machine import Machine
-from edgedeploy_agent.runtime import Entry, coverage, interpreter_for, stock_runtime
+from edgedeploy_agent.runtime import Entry, coverage, interpreter_for, plan_delegate, stock_runtime
 from edgedeploy_agent.trial import SEED, limit_memory, lower_limit, sample
 
 _PR_SET_PDEATHSIG = 1
@@ -133,8 +133,7 @@ def _examine(task: Task, given: list[tuple[str, Any]]) -> None:
         entry.invoke()
     if memory:
         task.say({"memory": {**memory.ended(), "arena_bytes": _arena_bytes(entry.interpreter)}})
-    seen = coverage(entry.interpreter)  # at the end: looking is a delegate, too
-    task.say({"runtime": {"name": name, "version": version, **seen._asdict()}})
+    _say_runtime(task, entry.interpreter, name, version)
 
 
 class Memory:
@@ -237,8 +236,7 @@ def _run(task: Task, given: list[tuple[str, Any]]) -> None:
         for start in range(0, max(len(data), 1), _CHUNK):
             piece = data[start : start + _CHUNK]
             task.say({"chunk": {} if start else {"tensor": described}, "bytes": len(piece)}, piece)
-    seen = coverage(entry.interpreter)  # at the end: looking is a delegate, too
-    task.say({"runtime": {"name": name, "version": version, **seen._asdict()}})
+    _say_runtime(task, entry.interpreter, name, version)
 
 
 _MODES = {"examine": _examine, "measure": _measure, "run": _run}
@@ -256,8 +254,20 @@ def _runtime(task: Task) -> tuple[Any, str, str]:
 def _load(task: Task, module: Any) -> Entry:
     task.begin("load")
     asked = task.asked
-    loaded = interpreter_for(module, asked["model"], threads=asked["threads"], xnnpack=asked["xnnpack"])
+    threads, delegates = asked["threads"], []
+    if asked["delegate"]:
+        delegates.append(plan_delegate(module, asked["delegate"], asked["plan"], asked["report"], threads))
+    loaded = interpreter_for(module, asked["model"], threads=threads, xnnpack=asked["xnnpack"], delegates=delegates)
     return Entry(loaded, asked["signature"])
+
+
+def _say_runtime(task: Task, interpreter: Any, name: str, version: str) -> None:
+    """At the end: looking is a delegate, too."""
+    seen = coverage(interpreter)
+    task.say({"runtime": {"name": name, "version": version, **seen._asdict()}})
+    if task.asked["delegate"]:
+        with open(task.asked["report"], encoding="utf-8") as file:
+            task.say({"claims": {"report": file.read()}})
 
 
 def _allocate(task: Task, entry: Entry, given: list[tuple[str, Any]]) -> None:

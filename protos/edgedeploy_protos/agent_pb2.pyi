@@ -221,7 +221,7 @@ class PrepareReply(_message.Message):
     def __init__(self, missing: _Optional[_Iterable[str]] = ..., folder: _Optional[str] = ..., free_bytes: _Optional[int] = ...) -> None: ...
 
 class Settings(_message.Message):
-    __slots__ = ("model", "inputs", "threads", "cpus", "without_xnnpack", "deadline_s", "memory_bytes", "wait", "signature", "shapes")
+    __slots__ = ("model", "inputs", "threads", "cpus", "without_xnnpack", "deadline_s", "memory_bytes", "wait", "signature", "shapes", "delegate", "plan")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
@@ -232,6 +232,8 @@ class Settings(_message.Message):
     WAIT_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     SHAPES_FIELD_NUMBER: _ClassVar[int]
+    DELEGATE_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
     model: str
     inputs: str
     threads: int
@@ -242,7 +244,9 @@ class Settings(_message.Message):
     wait: bool
     signature: str
     shapes: _containers.RepeatedCompositeFieldContainer[Shape]
-    def __init__(self, model: _Optional[str] = ..., inputs: _Optional[str] = ..., threads: _Optional[int] = ..., cpus: _Optional[str] = ..., without_xnnpack: bool = ..., deadline_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., wait: bool = ..., signature: _Optional[str] = ..., shapes: _Optional[_Iterable[_Union[Shape, _Mapping]]] = ...) -> None: ...
+    delegate: str
+    plan: str
+    def __init__(self, model: _Optional[str] = ..., inputs: _Optional[str] = ..., threads: _Optional[int] = ..., cpus: _Optional[str] = ..., without_xnnpack: bool = ..., deadline_s: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., wait: bool = ..., signature: _Optional[str] = ..., shapes: _Optional[_Iterable[_Union[Shape, _Mapping]]] = ..., delegate: _Optional[str] = ..., plan: _Optional[str] = ...) -> None: ...
 
 class Shape(_message.Message):
     __slots__ = ("tensor", "dims")
@@ -275,7 +279,7 @@ class MeasureRequest(_message.Message):
     def __init__(self, settings: _Optional[_Union[Settings, _Mapping]] = ..., warmup: _Optional[int] = ..., most_runs: _Optional[int] = ..., most_s: _Optional[float] = ..., batch_s: _Optional[float] = ..., first: _Optional[bytes] = ..., governor: _Optional[str] = ..., cool_c: _Optional[float] = ..., cooling_s: _Optional[float] = ...) -> None: ...
 
 class MeasureEvent(_message.Message):
-    __slots__ = ("progress", "effective", "runtime", "memory", "start", "batch", "failure", "done")
+    __slots__ = ("progress", "effective", "runtime", "memory", "start", "batch", "failure", "done", "claims")
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     RUNTIME_FIELD_NUMBER: _ClassVar[int]
@@ -284,6 +288,7 @@ class MeasureEvent(_message.Message):
     BATCH_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
     progress: Progress
     effective: Effective
     runtime: Runtime
@@ -292,7 +297,8 @@ class MeasureEvent(_message.Message):
     batch: Batch
     failure: Failure
     done: Done
-    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., runtime: _Optional[_Union[Runtime, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ...) -> None: ...
+    claims: Claims
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., effective: _Optional[_Union[Effective, _Mapping]] = ..., runtime: _Optional[_Union[Runtime, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("stage",)
@@ -370,6 +376,12 @@ class Done(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Claims(_message.Message):
+    __slots__ = ("report",)
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    report: str
+    def __init__(self, report: _Optional[str] = ...) -> None: ...
+
 class RunRequest(_message.Message):
     __slots__ = ("settings", "chunk")
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
@@ -379,18 +391,20 @@ class RunRequest(_message.Message):
     def __init__(self, settings: _Optional[_Union[Settings, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
 
 class RunEvent(_message.Message):
-    __slots__ = ("progress", "runtime", "chunk", "failure", "done")
+    __slots__ = ("progress", "runtime", "chunk", "failure", "done", "claims")
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     RUNTIME_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
     progress: Progress
     runtime: Runtime
     chunk: Chunk
     failure: Failure
     done: Done
-    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., runtime: _Optional[_Union[Runtime, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ...) -> None: ...
+    claims: Claims
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., runtime: _Optional[_Union[Runtime, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., claims: _Optional[_Union[Claims, _Mapping]] = ...) -> None: ...
 
 class Chunk(_message.Message):
     __slots__ = ("tensor", "data")

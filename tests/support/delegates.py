@@ -76,7 +76,11 @@ def _kernel(name: str, *ops: str, dtypes: Sequence[str] = ("float32",), require:
     def free(value: float) -> Quantity:
         return Quantity(value, "assumed: for tests, so that the planner takes it")
 
-    variants = {"neon": Variant(f"ed_{name}_scalar", ("asimd",), free(0.001), free(0.001), free(0.001))}
+    costs = {"neon": (("asimd",), 0.001), "scalar": ((), 0.002)}
+    variants = {
+        variant: Variant(f"ed_{name}_scalar", isa, free(cost), free(cost), free(cost))
+        for variant, (isa, cost) in costs.items()
+    }
     return Kernel(
         name=name, ops=ops, dtypes=tuple(dtypes), numerics="builtin", runtime="ai-edge-litert==2.3.0",
         source="assumed: for tests", variants=variants, require=dict(require),

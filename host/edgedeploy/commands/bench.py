@@ -96,6 +96,8 @@ def command(
         what = with_shapes_of(what, {each: value.shape for each, value in given_inputs(inputs).items()})
     settings = Settings(
         model=what.file,
+        delegate=what.delegate,
+        plan=what.edp,
         inputs=inputs,
         threads=threads or 0,
         cpus=cpus or "",

@@ -58,6 +58,8 @@ def command(
     what = with_shapes_of(what, {each: value.shape for each, value in values.items()})
     settings = Settings(
         model=what.file,
+        delegate=what.delegate,
+        plan=what.edp,
         threads=threads or 0,
         cpus=cpus or "",
         deadline_s=deadline,

@@ -7,6 +7,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgedeploy.measure.claims import runtime_json
 from edgedeploy.measure.errors import Garbled
 from edgedeploy.measure.messages import plain
 from edgedeploy.measure.session import Session, Settings
@@ -147,6 +148,8 @@ def _take(seen: _Seen, event: Any) -> None:
     seen_then = {"start": "before", "batch": "after"}.get(kind)
     if seen_then and value[seen_then] is None:
         raise ValueError(f"{kind} without conditions")
+    if kind == "claims":
+        seen.runtime["report"] = value["report"]
     if kind in ("runtime", "memory", "effective", "start"):
         setattr(seen, kind, value)
     if kind == "start":
@@ -165,7 +168,7 @@ def bench_json(found: Bench) -> dict[str, Any]:
         "model": {"name": found.subject.name, "sha256": found.subject.sha256},
         "plan_sha256": found.subject.plan_sha256,
         **entry_json(found.subject),
-        "runtime": {**found.runtime, "delegates": []},
+        "runtime": runtime_json(found.runtime, found.subject.plan),
         "threads": found.threads,
         "cpus": found.cpus,
         "load_us": _us(found.load_ns),

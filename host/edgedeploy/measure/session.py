@@ -52,6 +52,9 @@ class Settings:
 
     model: Path
     inputs: Path | None = None
+    delegate: Path | None = None
+    """``libedgedeploy.so``, and the ``plan`` that it carries out."""
+    plan: Path | None = None
     threads: int = 0
     cpus: str = ""
     xnnpack: bool = True
@@ -104,7 +107,8 @@ class Session:
         yield from self._events(self._stub.Measure(request, metadata=self._metadata))
 
     def run(self, settings: Settings, inputs: Tensors) -> tuple[Tensors, dict[str, Any]]:
-        """Run once: the outputs by name, and the fields of the protocol's Runtime. Raises as :meth:`measure` does."""
+        """Run once: the outputs by name, and the fields of the protocol's Runtime, with the ``report`` of Claims if the
+        model ran with a plan. Raises as :meth:`measure` does."""
         prepared = self._settings(settings)
         call = self._stub.Run(_requests(prepared, inputs), metadata=self._metadata)
         received: list[tuple[Any, bytearray]] = []
@@ -112,7 +116,9 @@ class Session:
         for event in self._events(call):
             kind = event.WhichOneof("event")
             if kind == "runtime":
-                runtime = plain(event.runtime)
+                runtime |= plain(event.runtime)
+            elif kind == "claims":
+                runtime["report"] = event.claims.report
             elif kind == "chunk":
                 if event.chunk.HasField("tensor"):
                     received.append((event.chunk.tensor, bytearray()))
@@ -154,10 +160,14 @@ class Session:
 
     def _settings(self, settings: Settings) -> Any:
         """In the protocol's words, with the files on the device."""
-        model, *inputs = self._prepared([settings.model, *([settings.inputs] if settings.inputs else [])])
+        files = (settings.model, settings.inputs, settings.delegate, settings.plan)
+        hashes = iter(self._prepared([file for file in files if file is not None]))
+        model, inputs, delegate, plan = ("" if file is None else next(hashes) for file in files)
         return agent_pb2.Settings(
             model=model,
-            inputs=inputs[0] if inputs else "",
+            inputs=inputs,
+            delegate=delegate,
+            plan=plan,
             threads=settings.threads,
             cpus=settings.cpus,
             without_xnnpack=not settings.xnnpack,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgedeploy import api
-from edgedeploy.bundle import MANIFEST, read_manifest
+from edgedeploy.bundle import MANIFEST, OWN_LIBRARY, needs_library, read_manifest
 from edgedeploy.measure.errors import ModelFailed
 from edgedeploy.text import printable
 from edgedeploy_partitioner.errors import InputError, NotDeployable
@@ -41,6 +41,9 @@ class Subject:
     """Input tensor -> shape, where that is not the file's."""
     plan: Plan | None = None
     plan_sha256: str | None = None
+    delegate: Path | None = None
+    """The bundle's ``libedgedeploy.so``, and the ``edp`` that it reads; None where the plan needs none."""
+    edp: Path | None = None
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -79,7 +82,8 @@ def subject(
     if hashlib.sha256((path / "plan.json").read_bytes()).hexdigest() != manifest.plan_sha256:
         raise InputError(f"{printable(str(path / 'plan.json'))} is not the plan of {MANIFEST}: make the bundle again")
     found = _entered(path.name, file, graph, plan.inputs.options.signature, {})
-    return replace(found, plan=plan, plan_sha256=manifest.plan_sha256)
+    delegate, edp = (path / OWN_LIBRARY, path / "plan.edp") if needs_library(plan) else (None, None)
+    return replace(found, plan=plan, plan_sha256=manifest.plan_sha256, delegate=delegate, edp=edp)
 
 
 def with_shapes_of(found: Subject, inputs: Mapping[str, tuple[int, ...]]) -> Subject:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from edgedeploy.measure.claims import runtime_json
 from edgedeploy.measure.compare import Comparison, Tolerance, compare_all
 from edgedeploy.measure.errors import BadRequest
 from edgedeploy.measure.session import Session, Settings, Tensors
@@ -87,7 +88,7 @@ def verify(
 
     Raises what :meth:`Session.run` does, and BadRequest for a model without outputs.
     """
-    plain = dataclasses.replace(settings, xnnpack=False, threads=1, cpus="")
+    plain = dataclasses.replace(settings, xnnpack=False, threads=1, cpus="", delegate=None, plan=None)
     found, runtime = session.run(settings, inputs)
     if not found:
         raise BadRequest(f"{session.device}: the model has no outputs, so there is nothing to compare")
@@ -109,7 +110,7 @@ def verify_json(found: Verified) -> dict[str, Any]:
         "model": {"name": found.subject.name, "sha256": found.subject.sha256},
         "plan_sha256": found.subject.plan_sha256,
         **entry_json(found.subject),
-        "runtime": {**found.runtime, "delegates": []},
+        "runtime": runtime_json(found.runtime, found.subject.plan),
         "seed": found.seed,
         "tolerance": dataclasses.asdict(found.tolerance),
         "references": [

@@ -9,8 +9,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from edgedeploy.measure.bench import Bench
+from edgedeploy.measure.claims import claims
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, render, text
-from edgedeploy.report.subject import entry_lines
+from edgedeploy.report.subject import claims_in_words, entry_lines
 from edgedeploy.text import duration, plural, ranges, size, times_faster
 
 MEMORY = {
@@ -83,6 +84,8 @@ def _facts(found: Bench) -> Iterator[tuple[Text, Text, Text]]:
     ops, taken = found.runtime["ops"], found.runtime["xnnpack_ops"]
     if taken is not None:
         yield text("XNNPACK"), text(str(taken)), text((f"of {plural(ops, 'op')}", DIM))
+    if (claimed := claims(found.runtime, found.subject.plan)) is not None:
+        yield text("plan"), text(plural(claimed.partitions, "partition")), claims_in_words(claimed)
     for key, (name, definition) in MEMORY.items() if found.memory else ():
         value = (found.memory or {})[key]
         yield text(name), text(size(value)), text((definition + _against(found, key), DIM))

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from edgedeploy.measure.claims import Claims
 from edgedeploy.measure.subject import Subject
-from edgedeploy.report.page import DIM, text
+from edgedeploy.report.page import DIM, GOOD, WARN, text
 from edgedeploy.text import shape
 
 
@@ -21,3 +22,10 @@ def entry_lines(found: Subject) -> Iterator[Text]:
         elif tensor.is_dynamic:
             why = f": the file leaves {shape(tensor.signature or ())} open, --input-shape sets it"
             yield text(("input ", DIM), tensor.name, (" in the shape ", DIM), shape(tensor.shape), (why, DIM))
+
+
+def claims_in_words(found: Claims) -> Text:
+    """Whether the runtime made of the plan what it says."""
+    if not found.differences:
+        return text(("run as planned", GOOD))
+    return text((f"{len(found.differences)} not as planned: {'; '.join(found.differences)}", WARN))

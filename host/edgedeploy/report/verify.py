@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
+from edgedeploy.measure.claims import claims
 from edgedeploy.measure.compare import Comparison, Difference
 from edgedeploy.measure.verify import Reference, Verified
 from edgedeploy.report.page import BAD, DIM, GOOD, STRONG, WARN, Style, grid, render, text
-from edgedeploy.report.subject import entry_lines
+from edgedeploy.report.subject import claims_in_words, entry_lines
 from edgedeploy.text import brief_ranges, plural, shape
 
 ROWS_WIDTH = 40
@@ -29,6 +30,9 @@ def _pieces(found: Verified, style: Style) -> Iterator[RenderableType]:
         yield from entry_lines(found.subject)
     if found.runtime["xnnpack_ops"] == 0:
         yield text(("XNNPACK takes none of the ops: one set of kernels is compared with itself", WARN))
+    claimed = claims(found.runtime, found.subject.plan)
+    if claimed is not None and (claimed.differences or style.depth >= 0):
+        yield text(f"{plural(claimed.partitions, 'partition')} of the plan ").append(claims_in_words(claimed))
     for reference in found.references:
         if style.depth >= 0:
             yield text()
