@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -129,9 +128,7 @@ class Service(agent_pb2_grpc.AgentServicer):
     def _events(self, task: dict[str, Any], payload: bytes, context: Any) -> Iterator[dict[str, Any]]:
         """What a worker says; it ends with the call, however that ends."""
         isa = sorted({flag for each in clusters(self._machine) for flag in each["isa"]})
-        scratch = tempfile.TemporaryDirectory(prefix="edgedeploy-")  # of the worker, however that ends
-        report = os.path.join(scratch.name, "report.json")
-        worker = Worker({**task, "report": report}, payload, cpu_features=" ".join(isa))
+        worker = Worker(task, payload, cpu_features=" ".join(isa))
         self._workers.add(worker)
         try:
             if not context.add_callback(worker.kill):
@@ -143,7 +140,6 @@ class Service(agent_pb2_grpc.AgentServicer):
         finally:
             self._workers.discard(worker)
             worker.close()
-            scratch.cleanup()
 
     @contextlib.contextmanager
     def _turn(self, settings: Any, context: Any) -> Iterator[None]:

@@ -45,6 +45,7 @@ class Task:
     def __init__(self, asked: dict[str, Any], answer: Any) -> None:
         self.asked = asked
         self.stage = "start"
+        self.report: int | None = None  # file descriptor of what the delegate writes, if one is used
         self._answer = answer
 
     def say(self, event: dict[str, Any], data: bytes = b"") -> None:
@@ -256,7 +257,9 @@ def _load(task: Task, module: Any) -> Entry:
     asked = task.asked
     threads, delegates = asked["threads"], []
     if asked["delegate"]:
-        delegates.append(plan_delegate(module, asked["delegate"], asked["plan"], asked["report"], threads))
+        task.report = os.memfd_create("report")  # gone with this process, however that ends
+        report = f"/proc/self/fd/{task.report}"
+        delegates.append(plan_delegate(module, asked["delegate"], asked["plan"], report, threads))
     loaded = interpreter_for(module, asked["model"], threads=threads, xnnpack=asked["xnnpack"], delegates=delegates)
     return Entry(loaded, asked["signature"])
 
@@ -265,8 +268,8 @@ def _say_runtime(task: Task, interpreter: Any, name: str, version: str) -> None:
     """At the end: looking is a delegate, too."""
     seen = coverage(interpreter)
     task.say({"runtime": {"name": name, "version": version, **seen._asdict()}})
-    if task.asked["delegate"]:
-        with open(task.asked["report"], encoding="utf-8") as file:
+    if task.report is not None:
+        with open(task.report, encoding="utf-8") as file:
             task.say({"claims": {"report": file.read()}})
 
 

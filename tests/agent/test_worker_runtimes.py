@@ -26,7 +26,8 @@ def said(runtime: Runtime, mode: str, *values: Any, **more: Any) -> list[dict[st
     task = {
         "mode": mode, "model": str(UNET), "inputs": "", "threads": 1, "cpus": sorted(os.sched_getaffinity(0)),
         "xnnpack": True, "deadline_s": 60, "memory_bytes": 1 << 31, "warmup": 1, "most_runs": 3, "most_s": 0,
-        "batch_s": 0.1, "first": "", "root": "/", "parent": os.getpid(), "signature": "", "shapes": [], **more,
+        "batch_s": 0.1, "first": "", "root": "/", "parent": os.getpid(), "signature": "", "shapes": [],
+        "delegate": "", "plan": "", **more,
     }  # fmt: skip
     data = b"".join(value.tobytes() for value in values)
     command, environment = runtime.start("-m", "edgedeploy_agent.worker")

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,19 @@ def test_the_plan_as_it_is_runs() -> None:
     assert (ran.error, ran.delegate_nodes) == ("", [[0], [2]])
 
 
+def test_a_report_that_is_a_link_is_written_through(tmp_path: Path) -> None:
+    """To replace what the link is for, a file that a program holds open, would be no report."""
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("something longer than what was there before " * 20)
+    link.symlink_to(file)
+    assert one(MODEL, PLAN, options={"report": str(link)}).error == ""
+    assert link.is_symlink()
+    assert json.loads(file.read_text())["schema"] == "edgedeploy.report/1"
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["file", "link"]
+    full = one(MODEL, PLAN, options={"report": "/dev/full"})
+    assert full.line == "report=/dev/full: cannot be written: No space left on device"
+
+
 def test_another_model_is_refused() -> None:
     ran = one(chain("ABS", "SIN", "NEG", shape=(1, 4, 4, 5)), PLAN)
     assert ran.line == (
@@ -78,8 +93,8 @@ def test_a_damaged_plan_is_refused_with_its_path() -> None:
 
 
 def test_a_plan_that_is_not_there() -> None:
-    ran = one(MODEL, None, options={"plan": "/nowhere/plan.edp"})
-    assert ran.line == "plan=/nowhere/plan.edp: No such file or directory"
+    ran = one(MODEL, None, options={"plan": "nowhere/plan.edp"})
+    assert ran.line == "plan=nowhere/plan.edp: No such file or directory"
 
 
 @pytest.mark.parametrize(
@@ -89,8 +104,8 @@ def test_a_plan_that_is_not_there() -> None:
         ({"threads": "many"}, "threads=many: expected 1 to 256"),
         ({"strict": "2"}, "strict=2: expected 0 or 1"),
         (
-            {"report": "/nowhere/report.json"},
-            "report=/nowhere/report.json: cannot be written: No such file or directory",
+            {"report": "nowhere/report.json"},
+            "report=nowhere/report.json: cannot be written: No such file or directory",
         ),
     ],
 )

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../kernels/reject.h"
@@ -83,10 +84,18 @@ static bool write_text(const ed_text *text, const char *path) {
   return is_written;
 }
 
+// A link, or what is no file, is written through: to replace it is not what was asked for.
+static bool is_plain(const char *path) {
+  struct stat found;
+  return lstat(path, &found) || S_ISREG(found.st_mode);
+}
+
 static bool put(const ed_text *text, const char *path, char *error, size_t error_bytes) {
+  if (!is_plain(path) && !text->has_failed && write_text(text, path)) return true;
   ed_text beside = {0};
   ed_text_add(&beside, "%s.%ld.tmp", path, (long)getpid());
-  bool is_done = beside.data && !text->has_failed && write_text(text, beside.data) && !rename(beside.data, path);
+  bool is_done =
+      is_plain(path) && beside.data && !text->has_failed && write_text(text, beside.data) && !rename(beside.data, path);
   if (!is_done) {
     ed_reject(error, error_bytes, "report=%s: cannot be written: %s", path, strerror(errno));
     if (beside.data) unlink(beside.data);

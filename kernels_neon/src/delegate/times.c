@@ -5,21 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../../include/edgedeploy.h"
-#include "operators.h"
-
-typedef TfLiteStatus (*invocation)(TfLiteContext *, TfLiteNode *);
-
-// A node whose `invoke` was replaced. The list of its inputs is where it was made, however nodes are moved.
-typedef struct {
-  const TfLiteIntArray *key;
-  invocation invoke;
-  edgedeploy_time time;
-  int32_t *ops;
-  size_t running_count;  // ops that do not only unpack a constant
-  int32_t *running_ops, *codes;
-  ed_operators operators;
-} unit;
+#include "profiler.h"
+#include "unit.h"
 
 typedef struct watched {
   struct watched *next;
@@ -29,7 +16,7 @@ typedef struct watched {
   TfLiteStatus (*get_plan)(TfLiteContext *, TfLiteIntArray **);
   TfLiteStatus (*get_node)(TfLiteContext *, int, TfLiteNode **, TfLiteRegistration **);
   size_t count;
-  unit **units;  // by key
+  ed_unit **units;  // by key
 } watched;
 
 struct ed_times {
@@ -42,7 +29,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static watched *all;
 static ed_times *newest;  // of all delegates that give times
 
-static _Thread_local unit *running;      // the innermost node
+static _Thread_local ed_unit *running;   // the innermost node
 static _Thread_local uint64_t inner_ns;  // what nodes inside it took
 
 static uint64_t now_ns(void) {
@@ -51,62 +38,21 @@ static uint64_t now_ns(void) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-// --- XNNPACK's events ------------------------------------------------
-// A `tflite::Profiler` by its virtual table (tensorflow/lite/core/api/profiler.h, Itanium C++ ABI).
-
-enum { DELEGATE_PROFILED_OPERATOR = 8 };
-
-static void end(void *self) {
-  (void)self;
+void ed_times_event(size_t position, const char *name, uint64_t ns) {
+  if (!running) return;
+  inner_ns += ns;
+  ed_operators_add(&running->operators, position, name, ns);
 }
-
-static uint32_t begin_event(void *self, const char *tag, int type, int64_t a, int64_t b) {
-  (void)self, (void)tag, (void)type, (void)a, (void)b;
-  return 0;
-}
-
-static void end_event_with(void *self, uint32_t event, int64_t a, int64_t b) {
-  (void)self, (void)event, (void)a, (void)b;
-}
-
-static void end_event(void *self, uint32_t event) {
-  (void)self, (void)event;
-}
-
-static void add_event(void *self, const char *tag, int type, uint64_t elapsed_us, int64_t position, int64_t b) {
-  (void)self, (void)b;
-  if (type != DELEGATE_PROFILED_OPERATOR || !running || position < 0) return;
-  inner_ns += elapsed_us * 1000;
-  ed_operators_add(&running->operators, (size_t)position, tag, elapsed_us * 1000);
-}
-
-static void add_event_with(void *self, const char *tag, int type, const void *data) {
-  (void)self, (void)tag, (void)type, (void)data;
-}
-
-static void (*const profiler_functions[])(void) = {
-    (void (*)(void))end,
-    (void (*)(void))end,
-    (void (*)(void))begin_event,
-    (void (*)(void))end_event_with,
-    (void (*)(void))end_event,
-    (void (*)(void))add_event,
-    (void (*)(void))add_event_with,
-};
-
-static struct {
-  void (*const *functions)(void);
-} profiler = {profiler_functions};
 
 // --- nodes -----------------------------------------------------------
 
 static int by_key(const void *a, const void *b) {
-  uintptr_t x = (uintptr_t)(*(unit *const *)a)->key, y = (uintptr_t)(*(unit *const *)b)->key;
+  uintptr_t x = (uintptr_t)(*(ed_unit *const *)a)->key, y = (uintptr_t)(*(ed_unit *const *)b)->key;
   return (x > y) - (x < y);
 }
 
-static unit *find(const watched *w, const TfLiteNode *node) {
-  unit wanted = {.key = node->inputs}, *key = &wanted, **found = NULL;
+static ed_unit *find(const watched *w, const TfLiteNode *node) {
+  ed_unit wanted = {.key = node->inputs}, *key = &wanted, **found = NULL;
   if (w->count) found = bsearch(&key, w->units, w->count, sizeof *w->units, by_key);
   return found ? *found : NULL;
 }
@@ -120,10 +66,10 @@ static watched *find_context(const TfLiteContext *context) {
 static TfLiteStatus timed(TfLiteContext *context, TfLiteNode *node) {
   pthread_mutex_lock(&lock);
   const watched *w = find_context(context);
-  unit *self = w ? find(w, node) : NULL;
+  ed_unit *self = w ? find(w, node) : NULL;
   pthread_mutex_unlock(&lock);
   if (!self) return kTfLiteError;  // cannot be: what is replaced is listed
-  unit *outer = running;
+  ed_unit *outer = running;
   uint64_t outer_ns = inner_ns;
   running = self;
   inner_ns = 0;
@@ -139,68 +85,11 @@ static TfLiteStatus timed(TfLiteContext *context, TfLiteNode *node) {
   return status;
 }
 
-static void forget(unit *u) {
-  u->time.calls = u->time.total_ns = 0;
-  u->time.shortest_ns = UINT64_MAX;
-  ed_operators_reset(&u->operators);
-}
-
-static void free_unit(unit *u) {
-  if (!u) return;
-  ed_operators_free(&u->operators);
-  free(u->ops);
-  free(u->running_ops);
-  free(u->codes);
-  free((char *)u->time.name);
-  free(u);
-}
-
-static bool unpacks_constant(const TfLiteContext *context, const TfLiteNode *node, int32_t code) {
-  enum { DEQUANTIZE = 6, DENSIFY = 124 };
-  return (code == DEQUANTIZE || code == DENSIFY) && node->inputs->size == 1 &&
-         context->tensors[node->inputs->data[0]].allocation_type == kTfLiteMmapRo;
-}
-
-static unit *make_unit(const watched *w, int number, const TfLiteNode *node, const TfLiteRegistration *made) {
-  unit *u = calloc(1, sizeof *u);
-  if (!u) return NULL;
-  bool is_partition = made->builtin_code == kTfLiteBuiltinDelegate && node->builtin_data;
-  const TfLiteIntArray *ops =
-      is_partition ? ((const TfLiteDelegateParams *)node->builtin_data)->nodes_to_replace : NULL;
-  size_t count = ops ? (size_t)ops->size : 1;
-  u->key = node->inputs;
-  u->invoke = made->invoke;
-  u->ops = calloc(count + 1, sizeof *u->ops);
-  u->running_ops = calloc(count + 1, sizeof *u->running_ops);
-  u->codes = calloc(count + 1, sizeof *u->codes);
-  u->time = (edgedeploy_time){.unit = is_partition ? EDGEDEPLOY_PARTITION : EDGEDEPLOY_KERNEL,
-                              .subgraph = (int32_t)w->subgraph,
-                              .node = number,
-                              .name = strdup(made->custom_name ? made->custom_name : ""),
-                              .ops = u->ops,
-                              .ops_count = count};
-  if (!u->ops || !u->running_ops || !u->codes || !u->time.name) {
-    free_unit(u);
-    return NULL;
-  }
-  for (size_t i = 0; i < count; i++) {
-    TfLiteNode *member;
-    TfLiteRegistration *registration;
-    u->ops[i] = ops ? ops->data[i] : number;
-    if (w->get_node(w->context, u->ops[i], &member, &registration) != kTfLiteOk) continue;
-    if (unpacks_constant(w->context, member, registration->builtin_code)) continue;
-    u->codes[u->running_count] = registration->builtin_code;
-    u->running_ops[u->running_count++] = u->ops[i];
-  }
-  forget(u);
-  return u;
-}
-
 // Replaces the `invoke` of what the context executes, where that is not done yet. False without memory.
 static bool install(watched *w) {
   TfLiteIntArray *nodes;
   if (w->get_plan(w->context, &nodes) != kTfLiteOk) return false;
-  unit **grown = realloc(w->units, (w->count + (size_t)nodes->size + 1) * sizeof *grown);
+  ed_unit **grown = realloc(w->units, (w->count + (size_t)nodes->size + 1) * sizeof *grown);
   if (!grown) return false;
   w->units = grown;
   for (int i = 0; i < nodes->size; i++) {
@@ -208,14 +97,14 @@ static bool install(watched *w) {
     TfLiteRegistration *registration;
     if (w->get_node(w->context, nodes->data[i], &node, &registration) != kTfLiteOk) return false;
     if (registration->invoke == timed || !registration->invoke) continue;
-    unit *u = make_unit(w, nodes->data[i], node, registration);
+    ed_unit *u = ed_unit_make(w->context, w->get_node, w->subgraph, nodes->data[i], node, registration);
     if (!u) return false;
     // One of the same key is of a node that is gone.
-    unit *gone = find(w, node);
+    ed_unit *gone = find(w, node);
     if (gone) {
       for (size_t k = 0; k < w->count; k++)
         if (w->units[k] == gone) w->units[k] = u;
-      free_unit(gone);
+      ed_unit_free(gone);
     } else {
       w->units[w->count++] = u;
       qsort(w->units, w->count, sizeof *w->units, by_key);
@@ -240,7 +129,7 @@ ed_times *ed_times_open(const TfLiteDelegate *delegate) {
 static void unwatch(watched **at) {
   watched *w = *at;
   *at = w->next;
-  for (size_t i = 0; i < w->count; i++) free_unit(w->units[i]);
+  for (size_t i = 0; i < w->count; i++) ed_unit_free(w->units[i]);
   free(w->units);
   free(w);
 }
@@ -259,7 +148,7 @@ static bool is_same(const watched *w) {
 }
 
 void ed_times_watch(ed_times *times, TfLiteContext *context, uint32_t subgraph) {
-  if (!context->profiler) context->profiler = &profiler;
+  if (!context->profiler) context->profiler = ed_profiler();
   pthread_mutex_lock(&lock);
   watched **at = &all;
   while (*at && (*at)->context != context) at = &(*at)->next;
@@ -317,7 +206,7 @@ static int by_node(const void *a, const void *b) {
   return (x->position > y->position) - (x->position < y->position);
 }
 
-static void put_unit(writer *to, unit *u) {
+static void put_unit(writer *to, ed_unit *u) {
   put(to, u->time);
   ed_operators_assign(&u->operators, u->running_ops, u->codes, u->running_count);
   for (size_t i = 0; i < u->operators.count; i++) {
@@ -344,7 +233,7 @@ static int64_t collect(ed_times *times, edgedeploy_time *list, size_t capacity) 
   if (to.count > capacity) return (int64_t)to.count;
   if (to.count) qsort(list, to.count, sizeof *list, by_node);
   for (watched *w = all; w; w = w->next)
-    for (size_t i = 0; w->owner == times && i < w->count; i++) forget(w->units[i]);
+    for (size_t i = 0; w->owner == times && i < w->count; i++) ed_unit_forget(w->units[i]);
   return (int64_t)to.count;
 }
 
