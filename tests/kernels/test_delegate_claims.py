@@ -7,7 +7,7 @@ import pytest
 
 from support.delegates import claims
 from support.runtimes import other_or_skip
-from support.scenes import check_same_as_stock, check_with_xnnpack, example_scenes, random_scenes
+from support.scenes import check_same_as_stock, check_with_xnnpack, dense_scenes, example_scenes, random_scenes
 
 OTHERS = [("ai-edge-litert", "2.1.0"), ("tflite-runtime", "2.14.0")]
 
@@ -15,6 +15,11 @@ OTHERS = [("ai-edge-litert", "2.1.0"), ("tflite-runtime", "2.14.0")]
 @pytest.mark.parametrize("block", range(5))
 def test_random_graphs_run_as_planned(block: int) -> None:
     check_same_as_stock(random_scenes(range(block * 20, block * 20 + 20), xnnpack="off"))
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_large_partitions_of_our_kernels_share_memory_as_planned(block: int) -> None:
+    check_same_as_stock(dense_scenes(range(6000 + block * 20, 6020 + block * 20)))
 
 
 @pytest.mark.parametrize("block", range(3))

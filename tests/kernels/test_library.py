@@ -56,7 +56,9 @@ def sanitized(sanitizers: str, build: str, *programs: str) -> list[Path]:
     return [SOURCES / target for target in targets]
 
 
-DELEGATE_TESTS = tuple(f"test_{name}" for name in ("options", "placement", "plan", "pool", "sha256", "text"))
+DELEGATE_TESTS = tuple(
+    f"test_{name}" for name in ("operators", "options", "placement", "plan", "pool", "sha256", "text")
+)
 
 
 def test_the_parts_of_the_delegate_are_clean_under_sanitizers() -> None:

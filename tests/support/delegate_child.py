@@ -14,6 +14,7 @@ import pickle
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     """The keys of ``job``: ``model``, ``delegates`` ((library, options) of each), ``xnnpack``, ``threads``, ``seed``,
     ``runs``, ``resize`` (shapes by input), ``times`` (how often to ask the last delegate for times)."""
     runtime = inspector._runtime()
-    answer: dict[str, Any] = {"error": "", "outputs": [], "plans": [], "times": []}
+    answer: dict[str, Any] = {"error": "", "outputs": [], "plans": [], "times": [], "wall_ns": 0}
     resolver = runtime.OpResolverType
     try:
         delegates = [runtime.load_delegate(library, options) for library, options in job["delegates"]]
@@ -47,7 +48,9 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             answer["times"].append(times(job["delegates"][-1][0], delegates[-1]))
         for k in range(job["runs"]):
             feed(interpreter, job["seed"] + k)
+            begun = time.perf_counter_ns()
             interpreter.invoke()
+            answer["wall_ns"] += time.perf_counter_ns() - begun
             answer["outputs"].append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
         for _ in range(job["times"]):
             answer["times"].append(times(job["delegates"][-1][0], None))  # the newest is this one

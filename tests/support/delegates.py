@@ -110,14 +110,14 @@ def planned(model: bytes, board: str = "rpi5", **options: Any) -> Plan:
     return partition(read_bytes(model), load_board(board), _request(**options))
 
 
-def scattered(model: bytes, board: str, seed: int, **options: Any) -> Plan:
-    """A plan with random ops, half of those that can be, on the NPU and our kernels, however little that pays."""
+def scattered(model: bytes, board: str, seed: int, *, share: float = 0.5, **options: Any) -> Plan:
+    """A plan with random ops, a share of those that can be, on the NPU and our kernels, however little that pays."""
     graph, random = read_bytes(model), Random(seed)
     target = Target.of(graph, load_board(board), _request(**options))
     force = []
     for op in (op for sub in graph.subgraphs for op in sub.ops if op.index not in sub.folded):
         able = [c.backend for c in target.candidates(op) if c.verdict == "supported" and c.backend != "cpu"]
-        if able and random.random() < 0.5:
+        if able and random.random() < share:
             force.append(f"{op.subgraph}:{op.index}={random.choice(able)}")
     return planned(model, board, **{**options, "force": tuple(force)})
 
@@ -175,6 +175,8 @@ class Ran:
     outputs: list[list[NDArray[Any]]] = field(default_factory=list)
     plans: list[tuple[dict[str, Any], ...]] = field(default_factory=list)
     times: list[Any] = field(default_factory=list)
+    wall_ns: int = 0
+    """What all runs took together, the calls of Python in it."""
     report: dict[str, Any] | None = None
     signal: int = 0
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
+from typing import Any
 
+from edgedeploy_partitioner.model.build import Model
 from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_partitioner.plan import Plan
 from support.delegates import Job, Ran, claims, executed, planned, run, same, scattered, steps
@@ -26,7 +29,7 @@ class Scene:
     plan: Plan
 
 
-def random_scenes(seeds: range, runtime: Runtime = HERE, **options: str) -> list[Scene]:
+def random_scenes(seeds: range, runtime: Runtime = HERE, **options: Any) -> list[Scene]:
     found = []
     for seed in seeds:
         dtype, board = ("float32", "rpi5") if seed % 2 else ("int8", "imx8mp")
@@ -34,6 +37,34 @@ def random_scenes(seeds: range, runtime: Runtime = HERE, **options: str) -> list
         plan = scattered(model, board, seed, runtime=runtime, **options)
         found.append(Scene(f"{dtype} graph {seed} on {board}", model, plan))
     assert sum(len(claims(scene.plan)) for scene in found) > len(found) // 2, "hardly anything is claimed"
+    return found
+
+
+def elementwise_dag(seed: int, ops: int) -> bytes:
+    """A random graph of ops that our kernels of the tests take, but for some, on tensors of three sizes."""
+    rng, model = Random(seed), Model()
+    g = model.subgraph()
+    values = {shape: [g.input(shape, "float32")] for shape in ((1, 6, 6, 4), (1, 3, 5, 7), (1, 40))}
+    while len(g.value.operators) < ops:
+        shape = rng.choice(list(values))
+        known = values[shape]
+        code = rng.choice(("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "ABS", "NEG", "RELU", "RELU6", "SIN"))
+        count = 1 if code in ("ABS", "NEG", "RELU", "RELU6", "SIN") else 2
+        operands = [rng.choice(known[-3:] if rng.random() < 0.6 else known) for _ in range(count)]
+        known.append(g.apply(code, operands, shape))
+    read = {t for op in g.value.operators for t in op.inputs}
+    g.outputs(*(t for op in g.value.operators for t in op.outputs if t not in read or rng.random() < 0.1))
+    return model.build()
+
+
+def dense_scenes(seeds: range, runtime: Runtime = HERE) -> list[Scene]:
+    """Partitions of many ops that our kernels run."""
+    found = []
+    for seed in seeds:
+        model = elementwise_dag(seed, 10 + seed % 30)
+        plan = scattered(model, "rpi5", seed, share=0.95, runtime=runtime, xnnpack="off")
+        found.append(Scene(f"elementwise graph {seed}", model, plan))
+    assert sum(len(max(claims(scene.plan), key=len)) > 6 for scene in found) > len(found) // 2, "partitions are small"
     return found
 
 

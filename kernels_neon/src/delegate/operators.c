@@ -93,7 +93,6 @@ static const struct {
 };
 
 static bool fits(int32_t code, const char *name) {
-  if (code == 3 && name && strstr(name, "DWConv")) return false;  // a depthwise one, which begins as a convolution does
   for (size_t i = 0; name && i < sizeof NAMES / sizeof *NAMES; i++) {
     if (NAMES[i].code != code) continue;
     for (size_t k = 0; k < sizeof NAMES->names / sizeof *NAMES->names; k++) {
