@@ -13,9 +13,13 @@ from pathlib import Path
 
 import pytest
 
+import edgedeploy_kernels
+from edgedeploy.bundle import write_bundle
 from edgedeploy.measure.session import Settings
 from edgedeploy.measure.targets import reach
 from support.accounts import Account
+from support.delegates import library_with_test_kernels, scattered
+from support.random_model import random_dag
 from support.ready import COMMAND, Ready
 
 pytestmark = pytest.mark.board
@@ -42,6 +46,19 @@ def test_a_model_computes_what_it_should_and_is_sent_once(there: Ready, user: Ac
     again = user.types("bench", model, *ON, "--runs", "3")
     assert (again.code, again.err) == (0, "")
     assert there.files() == stored
+
+
+def test_a_bundle_is_carried_out(user: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edgedeploy_kernels, "library", library_with_test_kernels)
+    model = random_dag(12, 20, "float32")
+    assert write_bundle(scattered(model, "rpi5", 12), model, tmp_path / "bundle", overwrite=False).manifest.runnable
+    found = user.types("bench", str(tmp_path / "bundle"), *ON, "--runs", "20", "--json")
+    assert found.code == 0, found.err
+    [delegate] = found.json["runtime"]["delegates"]
+    assert (delegate["partitions"] > 0, delegate["as_planned"]) == (True, True)
+    verified = user.types("verify", str(tmp_path / "bundle"), *ON, "--json")
+    assert verified.code == 0, verified.err
+    assert verified.json["runtime"]["delegates"] == [delegate]
 
 
 def test_a_second_client_is_told_who_measures_or_waits(there: Ready, user: Account) -> None:

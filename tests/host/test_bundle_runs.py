@@ -11,7 +11,7 @@ import pytest
 import edgedeploy_kernels
 from edgedeploy.__main__ import main
 from edgedeploy.bundle import write_bundle
-from edgedeploy.measure.claims import Claims, claims, runtime_json
+from edgedeploy.measure.claims import Claims, claims, read_report, runtime_json
 from edgedeploy_partitioner import edp
 from edgedeploy_partitioner.plan import Plan
 from support.delegates import library_with_test_kernels, scattered
@@ -71,26 +71,35 @@ def test_what_the_library_refuses_is_a_model_that_failed(capsys: pytest.CaptureF
 def test_differences_from_the_plan_are_told() -> None:
     some = scattered(MODEL, "rpi5", 12)
     assert claims({}, some) is None
-    assert claims({"report": report(some)}, None) is None
+    assert claims({"report": read_report(report(some))}, None) is None
     entries = json.loads(report(some))["partitions"]
-    assert claims({"report": report(some)}, some) == Claims(len(entries), ())
+    assert claims({"report": read_report(report(some))}, some) == Claims(len(entries), ())
     entries[0]["delegate_nodes"] = []
     first, last = sorted(entries[1]["planned"])[0], sorted(entries[1]["planned"])[-1]
     entries[1]["delegate_nodes"] = [[first], [last]]
-    told = claims({"report": json.dumps({"partitions": entries})}, some)
+    changed = read_report(json.dumps({"schema": "edgedeploy.report/1", "partitions": entries}))
+    told = claims({"report": changed}, some)
     assert told is not None
     assert [line.partition(":")[0] for line in told.differences] == [f"partition {e['id']}" for e in entries[:2]]
     assert told.differences[0].endswith("in one node, the runtime has nothing")
     assert told.differences[1].endswith(f"the runtime has {first} and {last}")
-    encoded = runtime_json({"name": "r", "report": json.dumps({"partitions": entries})}, some)
+    encoded = runtime_json({"name": "r", "report": changed}, some)
     assert (encoded["name"], encoded["delegates"][0]["as_planned"]) == ("r", False)
     assert "report" not in encoded
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "edgedeploy.report/2", "partitions": []}',
+                                  '{"schema": "edgedeploy.report/1", "partitions": [{"id": 1}]}'])  # fmt: skip
+def test_a_report_of_anything_else_is_not_understood(text: str) -> None:
+    with pytest.raises(ValueError):
+        read_report(text)
 
 
 def report(plan: Plan) -> str:
     """As of a runtime that did what it should."""
     found = edp.select(plan)
     return json.dumps({
+        "schema": "edgedeploy.report/1",
         "partitions": [
             {"id": p.id, "planned": ops, "delegate_nodes": [ops]}
             for p in found.partitions

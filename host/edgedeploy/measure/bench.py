@@ -7,7 +7,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgedeploy.measure.claims import runtime_json
+from edgedeploy.measure.claims import read_report, runtime_json
 from edgedeploy.measure.errors import Garbled
 from edgedeploy.measure.messages import plain
 from edgedeploy.measure.session import Session, Settings
@@ -111,7 +111,8 @@ def bench(
                 if summarise(seen.samples).half_width <= TIGHT:
                     break
                 look_at = round(LOOK_AGAIN * len(seen.samples))
-    if not (seen.runtime and seen.effective and seen.start and seen.samples):
+    has_report = settings.delegate is None or "report" in seen.runtime
+    if not (seen.runtime and has_report and seen.effective and seen.start and seen.samples):
         raise Garbled(session.device)
     summary = summarise(seen.samples)
     cpus = seen.effective["cpus"]
@@ -149,7 +150,7 @@ def _take(seen: _Seen, event: Any) -> None:
     if seen_then and value[seen_then] is None:
         raise ValueError(f"{kind} without conditions")
     if kind == "claims":
-        seen.runtime["report"] = value["report"]
+        seen.runtime["report"] = read_report(value["report"])
     if kind in ("runtime", "memory", "effective", "start"):
         setattr(seen, kind, value)
     if kind == "start":

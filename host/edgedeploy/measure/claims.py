@@ -3,15 +3,38 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from edgedeploy.bundle import OWN_LIBRARY
 from edgedeploy.text import ranges
 from edgedeploy_partitioner import edp
 from edgedeploy_partitioner.plan import Plan
+
+
+class _Partition(msgspec.Struct, frozen=True):
+    id: int
+    delegate_nodes: tuple[tuple[int, ...], ...]
+
+
+class _Report(msgspec.Struct, frozen=True):
+    schema: Literal["edgedeploy.report/1"]
+    partitions: tuple[_Partition, ...]
+
+
+Nodes = Mapping[int, Sequence[Sequence[int]]]
+"""The ops of each delegate node that the runtime made of a partition, by the partition's id."""
+
+
+def read_report(text: str) -> Nodes:
+    """``edgedeploy.report/1``. Raises ValueError for anything else."""
+    try:
+        return {entry.id: entry.delegate_nodes for entry in msgspec.json.decode(text, type=_Report).partitions}
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +46,16 @@ class Claims:
 
 
 def claims(runtime: dict[str, Any], plan: Plan | None) -> Claims | None:
-    """Of a runtime that was used, as the device told of it; None where the model ran without the library."""
-    if not runtime.get("report") or plan is None:
+    """Of a runtime that was used, with the ``report`` that the device gave; None where there was no library."""
+    made = runtime.get("report")
+    if made is None or plan is None:
         return None
     planned = edp.select(plan)
-    made = {entry["id"]: entry["delegate_nodes"] for entry in json.loads(runtime["report"])["partitions"]}
     differences = tuple(_differences(planned, made))
     return Claims(len(planned.partitions), differences)
 
 
-def _differences(planned: edp.Edp, made: dict[int, list[list[int]]]) -> Iterator[str]:
+def _differences(planned: edp.Edp, made: Nodes) -> Iterator[str]:
     for partition in planned.partitions:
         ops = sorted(op.index for op in planned.ops if op.partition == partition.id)
         nodes = [sorted(node) for node in made.get(partition.id, [])]

@@ -20,6 +20,7 @@ import numpy as np
 
 from edgedeploy import user
 from edgedeploy.link import Link, LinkLost, Process
+from edgedeploy.measure.claims import read_report
 from edgedeploy.measure.errors import (
     AgentError,
     BadRequest,
@@ -118,14 +119,17 @@ class Session:
             if kind == "runtime":
                 runtime |= plain(event.runtime)
             elif kind == "claims":
-                runtime["report"] = event.claims.report
+                try:
+                    runtime["report"] = read_report(event.claims.report)
+                except ValueError:
+                    raise Garbled(self.device) from None
             elif kind == "chunk":
                 if event.chunk.HasField("tensor"):
                     received.append((event.chunk.tensor, bytearray()))
                 if not received:
                     raise Garbled(self.device)
                 received[-1][1].extend(event.chunk.data)
-        if not runtime:
+        if not runtime or (settings.delegate is not None and "report" not in runtime):
             raise Garbled(self.device)
         outputs: Tensors = {}
         for tensor, data in received:
