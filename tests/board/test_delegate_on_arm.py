@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from edgedeploy_profiles.load import load_core
-from support.delegates import Job, planned, run, same, scattered
+import edgedeploy_kernels
+from edgedeploy_profiles.load import load_core, load_kernels
+from support.delegates import Job, claims, library, planned, run, same, scattered
 from support.random_model import random_dag
 from support.scenes import EXAMPLES, check_same_as_stock, check_with_xnnpack, example_scenes, random_scenes
 from support.userland import Userland
@@ -24,6 +25,24 @@ def test_plans_are_carried_out(board: Userland, core: str) -> None:
 def test_examples_run_as_planned(board: Userland) -> None:
     runtime = board.runtime(load_core("cortex-a76"))
     check_same_as_stock(example_scenes("imx8mp", runtime), runtime)
+
+
+def test_the_shipped_kernels_give_the_stock_runtime_s_bits(board: Userland) -> None:
+    """On the machine that they are for: of some ops the runtime has another kernel on x86-64."""
+    shipped = load_kernels(edgedeploy_kernels.manifest())
+    if not shipped.kernels:
+        pytest.skip("the manifest has no kernels")
+    runtime = board.runtime(load_core("cortex-a76"))
+    models = [EXAMPLES[f"{name}.tflite"] for name in ("unet_128.int8", "tfmr_64x128.int8")]
+    plans = [planned(model, "rpi5", kernels=shipped, xnnpack="off") for model in models]
+    assert all(map(claims, plans))
+    models += [random_dag(seed, 30, "int8") for seed in range(12)]
+    plans += [scattered(m, "rpi5", i, share=0.9, kernels=shipped, xnnpack="off") for i, m in enumerate(models[2:])]
+    mine = [Job(model, plan, xnnpack=False) for model, plan in zip(models, plans, strict=True)]
+    ran = run([*mine, *(Job(model, xnnpack=False) for model in models)], runtime, library(runtime.machine))
+    for number, (a, b) in enumerate(zip(ran[: len(mine)], ran[len(mine) :], strict=True)):
+        assert (a.error, "edgedeploy" in a.stderr) == ("", False), number
+        assert same(a.outputs, b.outputs), number
 
 
 def test_threads_give_the_same_bits(board: Userland) -> None:
