@@ -86,7 +86,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Devices by the names above fail as they say, all others are this machine."""
 
     @contextlib.contextmanager
-    def reach(name: str) -> Iterator[Any]:
+    def reach(name: str, _: object) -> Iterator[Any]:
         if name in FAILURES:
             raise FAILURES[name][0]
         with agents.agent(tmp_path) as session:

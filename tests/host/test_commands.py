@@ -183,8 +183,8 @@ def test_a_number_that_is_none_is_bad_input(shell: Shell, tmp_path: Path, key: s
         ("fallback", ("--force", "0-20=rknn"), 0, ""),
         ("fallback", ("--force", "0-19=rknn", "--force", "20=cpu"), 1, "1 op on the CPU (op 20)"),
         ("refused", ("--force", "20=cpu"), 0, ""),
-        ("partitions:1", (), 0, ""),
-        ("partitions:0", (), 1, "1 partition, more than 0"),
+        ("partitions:2", (), 0, ""),
+        ("partitions:1", (), 1, "2 partitions, more than 1"),
     ],
 )
 def test_gates(shell: Shell, tmp_path: Path, gate: str, options: tuple[str, ...], code: int, said: str) -> None:

@@ -157,8 +157,8 @@ def test_what_is_said_to_lower_the_peak_does() -> None:
     options = {way.title.partition(":")[0] for way in (*found.ways, *found.useless)}
     assert options > {"--npu none", "--xnnpack off"}
     without = next(way for way in (*found.ways, *found.useless) if way.title.startswith("--npu none"))
-    cpu = plan.baselines.all_cpu
-    assert (without.peak_bytes, without.latency_ns) == (cpu.peak_bytes, cpu.latency_ns)
+    alone = api.partition(graph, "rk3588", npu="none")
+    assert (without.peak_bytes, without.latency_ns) == (alone.memory.peak_bytes, alone.predicted.latency_ns)
     for way in found.ways:
         assert way.peak_bytes < plan.memory.peak_bytes
         if match := re.match(r"--memory-limit (\d+): ", way.title):
@@ -255,4 +255,4 @@ def test_it_says_what_the_limit_costs() -> None:
     within = api.partition(graph, "rk3588", memory_limit_bytes=limit)
     out = " ".join(report.memory_report(plan, graph, report.Gate(limit, limit + 1), found, Style()).split())
     assert f"the limit is kept with --memory-limit {within.memory.peak_bytes}: " in out
-    assert "x slower" in out[out.index("the limit is kept") :]
+    assert " slower" in out[out.index("the limit is kept") :]

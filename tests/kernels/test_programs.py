@@ -18,5 +18,5 @@ def test_it_passes(name: str) -> None:
         program = programs("simde") / name
     except LookupError as error:
         pytest.skip(str(error))
-    done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run([program], capture_output=True, text=True, check=False, cwd=SOURCES, timeout=600)
     assert done.returncode == 0, done.stderr

@@ -49,7 +49,7 @@ def test_keywords_on_imx93() -> None:
     """NXP's zoo: 0.409 ms on the NPU, as two custom ops around a pool that the image's Vela leaves to the CPU, and
     0.321 ms on the two cores. XNNPACK, which the plan is for, is faster than the built-in kernels of that figure."""
     found = plan(networks.ds_cnn_kws(), "imx93", "ethosu")
-    assert {op.backend for op in found.ops} == {"cpu"}
+    assert {op.backend for op in found.ops} <= {"cpu", "neon"}
     assert found.baselines.stock_delegate is not None
     assert found.baselines.stock_delegate.partitions == 2
     assert found.baselines.stock_delegate.latency_ns == pytest.approx(409_000, rel=0.15)
@@ -66,7 +66,7 @@ def test_larger_networks_on_imx93() -> None:
 def test_tiny_keyword_nets_on_rockchip(board: str) -> None:
     """Hand-overs and the fixed time of each op cost more than the whole network on the CPU."""
     found = plan(networks.ds_cnn_kws(), board, "rknn")
-    assert {op.backend for op in found.ops} == {"cpu"}
+    assert {op.backend for op in found.ops} <= {"cpu", "neon"}
     assert stock_over_cpu(found) > 1.5
 
 
@@ -113,8 +113,8 @@ def detector(dtype: str = "int8") -> Graph:
 def test_a_detector_goes_to_the_npu_and_its_tail_to_the_cpu(board: str) -> None:
     found = plan(detector(), board, "rknn")
     assert macs_on_npu(found) > 0.9
-    assert {found.ops[i].backend for i in range(-3, 0)} == {"cpu"}, "EXP, RESHAPE, TOPK_V2"
-    assert sum(p.delegate != XNNPACK for p in found.partitions) <= 2
+    assert {found.ops[i].backend for i in range(-3, 0)} <= {"cpu", "neon"}, "EXP, RESHAPE, TOPK_V2"
+    assert len({op.partition for op in found.ops if op.backend == "rknn"}) <= 2
     assert found.predicted.latency_ns < 0.7 * found.baselines.all_cpu.latency_ns
 
 
