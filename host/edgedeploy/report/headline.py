@@ -150,8 +150,9 @@ def _partitions(plan: Plan) -> tuple[str, list[Text]]:
         if plan.solver.status == "optimal"
         else f"at most {_gap(plan)} from optimal for this execution order"
     )
-    only_ours = bool(ours) and all(s.backend == NEON for s in plan.segments if s.partition in {p.id for p in ours})
-    noun = f"{'C-kernel' if only_ours else 'NPU'} partition{'' if len(ours) == 1 else 's'}"
+    claimed = {p.id for p in ours}
+    kinds = sorted({"C-kernel" if s.backend == NEON else "NPU" for s in plan.segments if s.partition in claimed})
+    noun = f"{' and '.join(reversed(kinds)) or 'NPU'} partition{'' if len(ours) == 1 else 's'}"
     return str(len(ours)), [text((f"{noun}; of {plural(len(ops), 'op')} {spread}{constant}", STRONG)), text(proof)]
 
 
