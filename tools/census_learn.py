@@ -3,7 +3,8 @@
 
 Of the ops that were taken, each feature had some values. Together they span a box: an op inside it is taken. Then
 every side of the box is left out that no observation needs. Where no single box holds all that were taken and nothing
-else, several do, each grown from one observation. What was claimed and failed has boxes of its own.
+else, several do, each grown from one observation. What was claimed and failed has boxes that keep only out what was not
+claimed: a row before them says what runs, so what lies between is claimed, and fails.
 """
 
 from __future__ import annotations
@@ -59,26 +60,29 @@ def _rows(op: str, by_types: Mapping[str, Sequence[Observation]]) -> Iterator[Ce
 
 def _boxes(seen: Sequence[Observation]) -> Iterator[tuple[Claim, Box]]:
     rest = list(seen)
+    claimed: list[Features] = []  # what rows before say: it may lie inside the boxes of rows after them
     for verdict in _ORDER:
         wanted = [s.key.features for s in rest if s.verdict == verdict]
-        others = [s.key.features for s in (seen if verdict in ("fails", "undoes") else rest) if s.verdict != verdict]
-        for box in _cover(wanted, others):
-            yield verdict, box
         rest = [s for s in rest if s.verdict != verdict]
+        claimed += wanted
+        for box in _cover(wanted, [s.key.features for s in rest], claimed if verdict != "takes" else wanted):
+            yield verdict, box
 
 
-def _cover(wanted: Sequence[Features], others: Sequence[Features]) -> Iterator[Box]:
-    """Boxes that hold all of ``wanted`` and none of ``others``: one if that is possible, else one after the other."""
+def _cover(wanted: Sequence[Features], others: Sequence[Features], free: Sequence[Features]) -> Iterator[Box]:
+    """Boxes that hold all of ``wanted``, none of ``others``, and as much as they can of ``free``: one if that is
+    possible, else one after the other."""
     if not wanted:
         return
-    hull = _hull(wanted)
-    if not any(inside(features, hull) for features in others):
-        yield _simplest(hull, others)
-        return
+    for inner in (free, wanted):
+        hull = _hull(inner)
+        if not any(inside(features, hull) for features in others):
+            yield _simplest(hull, others)
+            return
     missing = list(wanted)
     while missing:
         exact = _hull(missing[:1])
-        box = _widest(_simplest(exact, others), wanted, others)
+        box = _widest(_simplest(exact, others), free, others)
         yield box
         missing = [features for features in missing[1:] if not inside(features, box)]
 

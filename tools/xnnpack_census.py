@@ -210,8 +210,8 @@ def _kernels(asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> di
 
 
 def with_baseline(text: str, old: str) -> str:
-    """``text`` with the baseline of the profile ``old``, which no census takes."""
-    for line in re.findall(r"^baseline(?:_bytes)? = .*$", old, re.MULTILINE):
+    """``text`` with what no census here takes of the profile ``old``: the baseline, and what arm64 was seen to do."""
+    for line in re.findall(r"^(?:baseline(?:_bytes)?|census_aarch64) = .*$", old, re.MULTILINE):
         after = 'source = "census"\n' if line.startswith("baseline_bytes") else "[sources]\n"
         text = text.replace(after, f"{after}{line}\n", 1)
     return text

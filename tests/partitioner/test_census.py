@@ -225,6 +225,44 @@ def test_what_xnnpack_claims_and_fails_on_ends_the_model(runtime: Runtime) -> No
     assert inspect_all([model.build()], xnnpack=False)[0].failure == ""
 
 
+@pytest.mark.parametrize("code", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"])
+def test_products_whose_scale_is_too_large_fail(code: str, asked: Asked) -> None:
+    """XNNPACK finds it as it creates its runtime, after the claim, where the census tried the very op and where not."""
+    cases = [(dtype, scale, biased, wide) for dtype in ("int8", "uint8") for scale in (0.5, 255.0, 256.0, 2000.0)
+             for biased in (True, False) for wide in (1, 2) if biased or code == "TRANSPOSE_CONV"]  # fmt: skip
+    models = [product(code, *case) for case in cases]
+    failed = 0
+    for case, model, answer in zip(cases, models, inspect_all(models, runtime=asked), strict=True):
+        graph = read_bytes(model)
+        verdict = kernel_of(graph, graph.subgraphs[0].ops[0], census_of(asked)).verdict
+        claimed = answer.subgraphs is not None and answer.claimed() == {0}
+        seen = "fails" if answer.failure else "takes" if claimed else "neither"
+        assert verdict == seen or (seen == "neither" and verdict in ("leaves", "undoes")), case
+        failed += seen == "fails"
+    assert failed or asked.version == "2.14.0"
+
+
+def product(code: str, dtype: str, scale: float, biased: bool, wide: int) -> bytes:
+    """Of 6 channels and ``6 * wide``; its scale over that of its result is ``scale``."""
+    model, g = built()
+    channels = 6 * wide
+    shapes = {"CONV_2D": (channels, 1, 1, 6), "DEPTHWISE_CONV_2D": (1, 3, 3, channels),
+              "FULLY_CONNECTED": (channels, 6), "TRANSPOSE_CONV": (channels, 1, 1, 6)}  # fmt: skip
+    quant, out = per_tensor(1 / 64), (*SHAPE[:3], channels)
+    x, w = g.input(SHAPE, dtype, quant), g.constant(np.ones(shapes[code], dtype), quant=quant)
+    b = [g.constant(np.zeros(channels, np.int32), quant=per_tensor(1 / 4096))] if biased else []
+    options: dict[str, object] = {"padding": "SAME", "stride_w": 1, "stride_h": 1}
+    if code == "FULLY_CONNECTED":
+        options = {"keep_num_dims": True}
+    elif code == "DEPTHWISE_CONV_2D":
+        options["depth_multiplier"] = wide
+    operands = [x, w, *b]
+    if code == "TRANSPOSE_CONV":
+        operands = [g.constant(np.array(out, np.int32)), w, x, *b]
+    g.outputs(g.apply(code, operands, out, dtype, per_tensor(1 / 4096 / scale), **options))
+    return model.build()
+
+
 def test_without_rules_for_graphs_only_the_main_subgraph_counts(runtime: Runtime) -> None:
     model, g = built()
     condition, x = g.input((), "bool"), g.input(SHAPE)

@@ -160,10 +160,9 @@ def _strided_slice(view: View) -> Iterator[tuple[str, Feature]]:
         cuts = [_cut(view, *cut) for cut in zip(range(len(shape)), begin, end, shape, strict=False)]
         yield "inside", all(start + length <= extent for (start, length), extent in zip(cuts, shape, strict=False))
         yield "cuts_something", all(length > 0 for _, length in cuts)
-        # Older versions take the ends as they are: no masks, and nothing else for zero.
-        ends = [e + b if view.option("offset") else e for b, e in zip(begin, end, strict=False)]
-        yield "ends_positive", min(ends, default=1) > 0
-        yield "ends_inside", all(stop <= extent for stop, extent in zip(ends, shape, strict=False))
+        older = [_older_cut(view, *cut) for cut in zip(range(len(shape)), begin, end, shape, strict=False)]
+        yield "ends_after", all(start < stop for start, stop in older)
+        yield "ends_inside", all(start >= 0 and stop <= n for (start, stop), n in zip(older, shape, strict=False))
 
 
 def _cut(view: View, axis: int, begin: int, end: int, extent: int) -> tuple[int, int]:
@@ -174,6 +173,15 @@ def _cut(view: View, axis: int, begin: int, end: int, extent: int) -> tuple[int,
         stop = 0
     offset = start + extent if start < 0 else start
     return offset, (stop + extent if stop <= 0 else stop) - offset
+
+
+def _older_cut(view: View, axis: int, begin: int, end: int, extent: int) -> tuple[int, int]:
+    """The same as older versions read it, and where it stops: a negative end is from the back, and zero is zero."""
+    start = 0 if view.option("begin_mask") >> axis & 1 else begin + extent if begin < 0 else begin
+    if view.option("offset"):
+        return start, start + end
+    masked = view.option("end_mask") >> axis & 1
+    return start, extent if masked else end + extent if end < 0 else end
 
 
 def _prelu(view: View) -> Iterator[tuple[str, Feature]]:

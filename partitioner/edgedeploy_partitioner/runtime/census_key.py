@@ -80,12 +80,21 @@ def _features(view: View) -> Iterator[tuple[str, Feature]]:
             yield f"in{i}.rank", _rank(tensor)
             yield f"in{i}.empty", 0 in tensor.shape
             yield from _quantization(f"in{i}", tensor)
+    if view.unpacked:
+        yield "dense_halves", any(_is_dense_half(view, t) for t in view.op.inputs if t in view.unpacked)
     for tensor in view.outputs[:1]:
         yield "out.rank", _rank(tensor)
         yield "out.empty", 0 in tensor.shape
         yield from _quantization("out", tensor)
     yield from scales_of(view)
     yield from SPECIAL.get(view.op.code, nothing)(view)
+
+
+def _is_dense_half(view: View, unpacked: int) -> bool:
+    """Whether it comes of a sparse constant in half precision, by way of the dense one."""
+    subgraph = view.graph.subgraphs[view.op.subgraph]
+    stored = subgraph.ops[subgraph.producer[unpacked]].inputs[0]
+    return subgraph.tensors[stored].dtype is DType.FLOAT16 and stored in subgraph.producer
 
 
 def _rank(tensor: Tensor | None) -> int:
