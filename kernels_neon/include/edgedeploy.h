@@ -47,7 +47,8 @@ typedef struct {
 // The first call, to be made when the interpreter has its tensors allocated, begins and gives 0. `times` has room for
 // `capacity` entries; what it points to lasts until the next call or the end of the delegate. Returns how many entries
 // there are; if that is more than `capacity`, nothing of use was written and the times go on. -1 if there is no such
-// delegate with the option times=1. Not to be called while the interpreter runs.
+// delegate with the option times=1. Not to be called while the interpreter runs; when it is gone it still gives
+// the times that were left, but a first call comes too late then.
 #ifdef __GNUC__
 __attribute__((visibility("default")))
 #endif

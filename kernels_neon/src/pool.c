@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 // So many pieces a thread: one that is held up by another program leaves its pieces to the others.
 enum { PIECES = 4 };
@@ -27,6 +28,7 @@ struct ed_pool {
   void *argument;
   size_t units, pieces;
   atomic_size_t next;
+  pid_t process;  // a fork of it has no workers
   int workers_count;
   worker workers[];
 };
@@ -66,6 +68,7 @@ ed_pool *ed_pool_create(int threads) {
   size_t workers = threads > 1 ? (size_t)threads - 1 : 0;
   ed_pool *pool = calloc(1, sizeof *pool + workers * sizeof *pool->workers);
   if (!pool) return NULL;
+  pool->process = getpid();
   pthread_mutex_init(&pool->lock, NULL);
   pthread_cond_init(&pool->begun, NULL);
   pthread_cond_init(&pool->ended, NULL);
@@ -89,7 +92,7 @@ int ed_pool_threads(const ed_pool *pool) {
 void ed_pool_run(ed_pool *pool, int threads, size_t units, ed_work work, void *argument) {
   if (threads > ed_pool_threads(pool)) threads = ed_pool_threads(pool);
   if (threads > 1 && units < (size_t)threads) threads = (int)units;
-  if (threads <= 1) {
+  if (threads <= 1 || pool->process != getpid()) {
     if (units) work(argument, 0, units, 0);
     return;
   }
@@ -113,6 +116,10 @@ void ed_pool_run(ed_pool *pool, int threads, size_t units, ed_work work, void *a
 
 void ed_pool_destroy(ed_pool *pool) {
   if (!pool) return;
+  if (pool->process != getpid()) {  // what its workers hold is never let go
+    free(pool);
+    return;
+  }
   pthread_mutex_lock(&pool->lock);
   pool->closing = true;
   pthread_cond_broadcast(&pool->begun);

@@ -9,8 +9,10 @@ static char error[256];
 
 static bool parse(ed_options *options, const char *key, const char *value) {
   char plan[] = "plan", file[] = "p.edp", *keys[] = {plan, (char *)key}, *values[] = {file, (char *)value};
+  bool is_other = key && strcmp(key, "plan");
+  if (key && !is_other) values[0] = values[1];
   *error = 0;
-  return ed_options_parse(options, keys, values, key ? 2 : 1, error, sizeof error);
+  return ed_options_parse(options, keys, values, is_other ? 2 : 1, error, sizeof error);
 }
 
 static void refuses(const char *key, const char *value, const char *line) {
@@ -39,5 +41,11 @@ int main(void) {
   refuses("log", "1", "unknown option log: there are plan, report, threads, strict and times");
   refuses("plan", "", "give it a plan: plan=/path/to/plan.edp");
   CHECK(!ed_options_parse(&options, NULL, NULL, 0, error, sizeof error));
+  char plan[] = "plan", other[] = "strict", one[] = "1", *keys[] = {plan, other, other}, *values[] = {plan, one, NULL};
+  CHECK(!ed_options_parse(&options, keys, values, 3, error, sizeof error));
+  CHECK(!strcmp(error, "an option has no value"));
+  values[2] = one;
+  CHECK(!ed_options_parse(&options, keys, values, 3, error, sizeof error));
+  CHECK(!strcmp(error, "option strict is given twice"));
   puts("test_options: options and refusals");
 }

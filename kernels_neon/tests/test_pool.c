@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../src/pool.h"
 #include "check.h"
@@ -33,6 +35,25 @@ static int threads_now(void) {
   return count;
 }
 
+// A fork has none of the threads, and does all alone instead of waiting for them.
+static void in_a_fork(job *j) {
+  ed_pool *pool = ed_pool_create(4);
+  j->threads = 4;
+  memset(j->done, 0, sizeof j->done);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (!child) {
+    alarm(20);  // to wait forever is the failure
+    ed_pool_run(pool, 4, MOST, work, j);
+    for (size_t i = 0; i < MOST; i++) CHECK(j->done[i] == 1);
+    ed_pool_destroy(pool);
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  ed_pool_destroy(pool);
+}
+
 int main(void) {
   static job j;
   ed_pool_destroy(ed_pool_create(2));  // a sanitizer has a thread of its own from the first one on
@@ -53,6 +74,7 @@ int main(void) {
     ed_pool_destroy(pool);
   }
   ed_pool_destroy(NULL);
+  in_a_fork(&j);
   CHECK(threads_now() == before);
   printf("test_pool: %d runs on 1 to 9 threads\n", runs);
 }

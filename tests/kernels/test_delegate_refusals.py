@@ -15,6 +15,8 @@ import pytest
 
 from edgedeploy_partitioner.edp import EdpBackend, decode, encode, pack
 from edgedeploy_partitioner.model.build import Model
+from edgedeploy_partitioner.model.fingerprint import fingerprints
+from edgedeploy_partitioner.model.read import read_bytes
 from support.delegates import TEST_KERNELS, Job, Ran, library, planned, run, same, stand_in
 
 SHAPE = (1, 4, 4, 4)
@@ -154,6 +156,9 @@ def test_a_library_that_is_not_there_or_is_no_delegate() -> None:
         (None, "the plan names no library for vx"),
         ("libnowhere.so", "cannot load the delegate of vx: libnowhere.so: cannot open shared object file"),
         ("libm.so.6", "libm.so.6 is no external delegate of TFLite"),
+        (str(stand_in()), f"the plan's library for vx is '{stand_in()}', not a bare name"),
+        ("./libstock.so", "the plan's library for vx is './libstock.so', not a bare name"),
+        ("", "the plan's library for vx is '', not a bare name"),
     ):
         ops = tuple(replace(op, backend="vx") for op in edp.ops)
         other = pack(replace(edp, backends=(EdpBackend("vx", name, ()),), partitions=partitions, ops=ops))
@@ -171,6 +176,63 @@ def test_an_input_of_another_size_is_refused_and_the_planned_one_runs() -> None:
         "partition 0: tensor 0 has another shape than planned: plan again with --input-shape, or keep the shapes"
     )
     assert one(MODEL, PLAN, resize={0: SHAPE}).error == ""
+
+
+def test_a_tensor_inside_a_partition_that_gets_another_size_is_refused() -> None:
+    """Its place among the others inside is settled when the plan is applied."""
+    model = chain("ABS", "NEG", "ABS")
+    plan = encode(planned(model, force=("0-2=neon",)))
+    inside = read_bytes(model).subgraphs[0].ops[0].outputs[0]
+    ran = one(model, plan, resize={inside: (1, 64, 64, 64)})
+    assert ran.line.startswith(f"partition 0: tensor {inside} has another shape than planned")
+
+
+def forced(model: bytes, kernel: str) -> bytes:
+    """A plan that no planner makes: op 0 by that kernel, whatever it is."""
+    edp = decode(PLAN)
+    [fingerprint] = fingerprints(read_bytes(model))
+    op = replace(edp.ops[0], kernel=kernel, variant="scalar")
+    subgraph = replace(edp.subgraphs[0], fingerprint=fingerprint)
+    return pack(replace(edp, subgraphs=(subgraph,), partitions=edp.partitions[:1], ops=(op,)))
+
+
+def test_outputs_that_a_kernel_would_write_beyond_are_refused() -> None:
+    def run_topk(*shape: int) -> Ran:
+        model = Model()
+        g = model.subgraph()
+        x = g.input((4, 256), "float32")
+        values, indices = g.tensor(shape, "float32"), g.tensor(shape, "int32")
+        g.op("TOPK_V2", [x, g.constant(np.array(64, np.int32))], [values, indices])
+        g.outputs(values, indices)
+        return one(model.build(), forced(model.build(), "topk"))
+
+    assert run_topk(4, 64).error == ""
+    for shape in ((1, 1), (4, 63), (0,), ()):
+        assert run_topk(*shape).line == "partition 0: op 0:0, kernel topk (scalar): expected outputs of 4 rows of 64"
+
+
+def test_a_constant_of_fewer_bytes_than_its_shape_says_is_refused() -> None:
+    """The runtime does not check that of a sparse one."""
+    model = Model()
+    g = model.subgraph()
+    sparse = g.sparse_constant(np.eye(64, dtype=np.float32))
+    g.outputs(g.apply("CONCATENATION", [g.input((1, 64), "float32"), sparse], (65, 64), axis=0))
+    ran = one(model.build(), forced(model.build(), "join"))
+    assert ran.line.endswith("is not one to compute with: it has 256 bytes, its dimensions say 16384")
+
+
+def test_a_folded_op_without_its_constant_is_refused() -> None:
+    model = Model()
+    g = model.subgraph()
+    y = g.apply("DEQUANTIZE", [-1], SHAPE)
+    z = g.apply("ABS", [y], SHAPE)
+    g.input(SHAPE, "float32")
+    g.outputs(z)
+    edp = decode(forced(model.build(), "test_unary"))
+    [op] = edp.ops
+    folded = replace(op, segment=None, backend=None, kernel=None, variant=None, layout=None)
+    ran = one(model.build(), pack(replace(edp, ops=(folded, replace(op, index=1)))))
+    assert ran.line == "partition 0: op 0:0 unpacks no constant"
 
 
 def test_a_tensor_without_a_size_is_not_claimed() -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from edgedeploy_partitioner.edp import Edp, decode, encode, pack
+from edgedeploy_partitioner.model.read import read_bytes
 from support.delegates import Job, Ran, planned, run, same
 from support.runtimes import ROOT
 
 MODEL = (ROOT / "examples" / "dscnn_kws.int8.tflite").read_bytes()
+[INPUT] = read_bytes(MODEL).subgraphs[0].inputs
 PLAN = planned(MODEL, "imx8mp", force=("0-3=vx", "4-5=cpu", "6-7=vx", "8-9=cpu", "10=vx"), xnnpack="off")
 
 
@@ -107,6 +109,6 @@ def test_it_makes_no_delegate() -> None:
 def test_a_graph_is_frozen_for_a_delegate_that_wants_fixed_shapes() -> None:
     """Without the flag for dynamic tensors the runtime applies the plan anew to other shapes, which it is not for."""
     edp = pack(with_options(decode(encode(PLAN)), flags="0"))
-    ran, resized = run([Job(MODEL, edp, xnnpack=False), Job(MODEL, edp, xnnpack=False, resize={0: (2, 49, 10, 1)})])
+    ran, resized = run([Job(MODEL, edp, xnnpack=False), Job(MODEL, edp, xnnpack=False, resize={INPUT: (2, 49, 10, 1)})])
     assert (ran.error, ran.delegate_nodes) == ("", [[0, 1, 2, 3], [6, 7], [10]])
     assert "the plan is for another model: subgraph 0 differs" in resized.error

@@ -27,8 +27,10 @@ def timed(
     ran, plain = run([job, Job(model, plan, xnnpack=xnnpack, runs=RUNS)], runtime)
     assert (ran.error, plain.error) == ("", "")
     assert same(ran.outputs, plain.outputs), "timing changes no output"
-    begun, times, after = ran.times
+    begun, times, after, gone = ran.times
     assert (begun, after) == (0, 0), "the first call begins, and what was given is not given again"
+    assert gone, "what ran before the interpreter ended is still given"
+    assert {t["node"] for t in gone} == {t["node"] for t in times}
     return ran, times
 
 
@@ -106,7 +108,7 @@ def test_a_loop_is_timed_without_what_it_calls() -> None:
 def test_without_the_option_there_are_none() -> None:
     model = example("dscnn_kws.int8")
     [ran] = run([Job(model, planned(model, "rpi5"), times=1)])
-    assert ran.times == [-1, -1]
+    assert ran.times == [-1, -1, -1]
 
 
 @pytest.mark.runtimes

@@ -163,6 +163,7 @@ class Job:
     runs: int = 1
     times: int = 0
     resize: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Shapes by tensor."""
     before: tuple[str, Mapping[str, str]] | None = None
 
 

@@ -18,7 +18,7 @@ static const ed_plan_subgraph *subgraph_of(TfLiteContext *context, const ed_plan
   for (uint32_t i = 0; i < plan->subgraphs_count; i++) {
     TfLiteContext *found;
     int index = (int)plan->subgraphs[i].index;
-    if (context->AcquireSubgraphContext(context, index, &found) != kTfLiteOk) return NULL;
+    if (index < 0 || context->AcquireSubgraphContext(context, index, &found) != kTfLiteOk) return NULL;
     if (found == context) return &plan->subgraphs[i];  // to release it would end this very Prepare
     context->ReleaseSubgraphContext(context, index);
   }

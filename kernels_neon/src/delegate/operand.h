@@ -8,8 +8,9 @@
 #include "../kernels/kernel.h"
 #include "steps.h"
 
-// What a kernel is told of it. False for a tensor of too many dimensions.
-bool ed_operand_describe(TfLiteContext *context, const ed_steps *steps, const ed_operand *operand, ed_tensor *tensor);
+// What a kernel is told of it. False with the reason for a tensor of which that cannot be told.
+bool ed_operand_describe(TfLiteContext *context, const ed_steps *steps, const ed_operand *operand, ed_tensor *tensor,
+                         char *reason, size_t reason_bytes);
 
 // Where it lies in this run, with the memory inside the partition at `inside`; NULL for an absent one.
 void *ed_operand_address(TfLiteContext *context, const ed_steps *steps, const ed_operand *operand, char *inside);

@@ -23,6 +23,9 @@ bool ed_options_parse(ed_options *options, char *const *keys, char *const *value
   *options = (ed_options){0};
   for (size_t i = 0; i < count; i++) {
     const char *key = keys[i], *value = values[i];
+    if (!key || !value) return ed_reject(error, error_bytes, "an option has no %s", key ? "value" : "name");
+    for (size_t k = 0; k < i; k++)
+      if (!strcmp(key, keys[k])) return ed_reject(error, error_bytes, "option %s is given twice", key);
     if (!strcmp(key, "plan")) {
       options->plan = value;
     } else if (!strcmp(key, "report")) {

@@ -75,16 +75,16 @@ static void release(TfLiteContext *context, void *user_data) {
 static bool prepare_step(TfLiteContext *context, ed_steps *steps, ed_step *step, char *error) {
   ed_tensor *tensors = calloc((size_t)(step->inputs_count + step->outputs_count) + 1, sizeof *tensors);
   if (!tensors) return ed_reject(error, ED_LINE, "no memory");
+  char reason[ED_LINE] = "";
   for (int i = 0; i < step->inputs_count + step->outputs_count; i++) {
-    if (ed_operand_describe(context, steps, &step->operands[i], &tensors[i])) continue;
+    if (ed_operand_describe(context, steps, &step->operands[i], &tensors[i], reason, sizeof reason)) continue;
     free(tensors);
-    return ed_reject(error, ED_LINE, "op %u:%u: tensor %d has more than %d dimensions", step->op->subgraph,
-                     step->op->index, step->operands[i].tensor, ED_MAX_RANK);
+    return ed_reject(error, ED_LINE, "op %u:%u: tensor %d is not one to compute with: %s", step->op->subgraph,
+                     step->op->index, step->operands[i].tensor, reason);
   }
   ed_op op = step->described;
   op.inputs = tensors;
   op.outputs = tensors + step->inputs_count;
-  char reason[ED_LINE] = "";
   ed_step_forget(step);
   step->is_prepared = step->kernel->prepare(&op, &step->job, reason, sizeof reason);
   free(tensors);

@@ -45,28 +45,30 @@ static bool is_optional_text(const check *c, uint32_t text) {
   return text == ED_NONE || is_text(c, text);
 }
 
-static const ed_plan_partition *partition_of(const ed_plan *plan, uint32_t id) {
-  uint32_t low = 0, high = plan->partitions_count;
+// The first of `count` records of `record_bytes` bytes, ascending by the number at `first`, that is not below `value`.
+static uint32_t lower_bound(const uint32_t *first, size_t record_bytes, uint32_t count, uint64_t value) {
+  uint32_t low = 0, high = count;
   while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (plan->partitions[middle].id < id)
+    uint32_t middle = low + (high - low) / 2, found;
+    memcpy(&found, (const char *)first + middle * record_bytes, sizeof found);
+    if (found < value)
       low = middle + 1;
     else
       high = middle;
   }
-  return low < plan->partitions_count && plan->partitions[low].id == id ? &plan->partitions[low] : NULL;
+  return low;
+}
+
+static const ed_plan_partition *partition_of(const ed_plan *plan, uint32_t id) {
+  const ed_plan_partition *all = plan->partitions;
+  uint32_t at = lower_bound(&all->id, sizeof *all, plan->partitions_count, id);
+  return at < plan->partitions_count && all[at].id == id ? &all[at] : NULL;
 }
 
 static bool is_subgraph(const ed_plan *plan, uint32_t index) {
-  uint32_t low = 0, high = plan->subgraphs_count;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (plan->subgraphs[middle].index < index)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < plan->subgraphs_count && plan->subgraphs[low].index == index;
+  const ed_plan_subgraph *all = plan->subgraphs;
+  uint32_t at = lower_bound(&all->index, sizeof *all, plan->subgraphs_count, index);
+  return at < plan->subgraphs_count && all[at].index == index;
 }
 
 static bool check_backends(const check *c) {
@@ -233,11 +235,9 @@ const char *ed_plan_text(const ed_plan *plan, uint32_t text) {
 }
 
 uint32_t ed_plan_ops(const ed_plan *plan, uint32_t partition, uint32_t *first) {
-  uint32_t id = plan->partitions[partition].id, begin = 0, end;
-  while (begin < plan->ops_count && plan->ops[begin].partition < id) begin++;
-  for (end = begin; end < plan->ops_count && plan->ops[end].partition == id;) end++;
-  *first = begin;
-  return end - begin;
+  uint64_t id = plan->partitions[partition].id;
+  *first = lower_bound(&plan->ops->partition, sizeof *plan->ops, plan->ops_count, id);
+  return lower_bound(&plan->ops->partition, sizeof *plan->ops, plan->ops_count, id + 1) - *first;
 }
 
 uint32_t ed_plan_backend_of(const ed_plan *plan, uint32_t partition) {

@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -31,6 +32,7 @@ void ed_report_difference(const ed_delegate *delegate, uint32_t partition, char 
   const ed_claimed *claimed = &delegate->claimed[partition];
   uint32_t first, count = ed_plan_ops(plan, partition, &first);
   int *planned = calloc(2u * count + 1u, sizeof *planned), *left = planned + count;
+  snprintf(line, line_bytes, "partition %u is not as planned", plan->partitions[partition].id);
   if (!planned) return;
   size_t left_count = 0;
   for (uint32_t i = 0; i < count; i++) {
@@ -50,7 +52,7 @@ void ed_report_difference(const ed_delegate *delegate, uint32_t partition, char 
     ed_text_add(&text, "; left to others: ");
     ed_text_add_ranges(&text, left, left_count);
   }
-  snprintf(line, line_bytes, "%s", text.data ? text.data : "");
+  if (!text.has_failed) snprintf(line, line_bytes, "%s", text.data);
   ed_text_free(&text);
   free(planned);
 }
@@ -76,8 +78,8 @@ static void add_partition(ed_text *text, const ed_delegate *delegate, uint32_t p
   ed_text_add(text, "], \"internal_bytes\": %zu}", claimed->internal_bytes);
 }
 
-static bool write_text(const ed_text *text, const char *path) {
-  FILE *file = fopen(path, "wbe");
+static bool write_text(const ed_text *text, const char *path, const char *mode) {
+  FILE *file = fopen(path, mode);
   if (!file) return false;
   bool is_written = fwrite(text->data, 1, text->size, file) == text->size;
   is_written &= !fclose(file);
@@ -90,15 +92,18 @@ static bool is_plain(const char *path) {
   return lstat(path, &found) || S_ISREG(found.st_mode);
 }
 
-static bool put(const ed_text *text, const char *path, char *error, size_t error_bytes) {
-  if (!is_plain(path) && !text->has_failed && write_text(text, path)) return true;
+// Exclusively: in a folder that all may write to, a link of that name would have any file written over.
+static bool replace(const ed_text *text, const char *path) {
+  static atomic_uint number;  // two interpreters of a process may write at once
   ed_text beside = {0};
-  ed_text_add(&beside, "%s.%ld.tmp", path, (long)getpid());
-  bool is_done =
-      is_plain(path) && beside.data && !text->has_failed && write_text(text, beside.data) && !rename(beside.data, path);
-  if (!is_done) {
-    ed_reject(error, error_bytes, "report=%s: cannot be written: %s", path, strerror(errno));
-    if (beside.data) unlink(beside.data);
+  ed_text_add(&beside, "%s.%ld-%u.tmp", path, (long)getpid(), atomic_fetch_add(&number, 1));
+  bool is_done = false;
+  if (!beside.has_failed) {
+    unlink(beside.data);
+    is_done = write_text(text, beside.data, "wbxe") && !rename(beside.data, path);
+    int why = errno;
+    if (!is_done) unlink(beside.data);
+    errno = why;
   }
   ed_text_free(&beside);
   return is_done;
@@ -113,7 +118,10 @@ bool ed_report_write(const ed_delegate *delegate, char *error, size_t error_byte
     add_partition(&text, delegate, i);
   }
   ed_text_add(&text, delegate->plan.partitions_count ? "\n]}\n" : "]}\n");
-  bool is_written = put(&text, delegate->options.report, error, error_bytes);
+  const char *path = delegate->options.report;
+  errno = ENOMEM;
+  bool is_written = !text.has_failed && (is_plain(path) ? replace(&text, path) : write_text(&text, path, "wbe"));
+  if (!is_written) ed_reject(error, error_bytes, "report=%s: cannot be written: %s", path, strerror(errno));
   ed_text_free(&text);
   return is_written;
 }

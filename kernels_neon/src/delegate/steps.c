@@ -54,7 +54,7 @@ static bool add_step(const search *s, const ed_plan_op *op, const TfLiteNode *no
 
 static bool add_unpacked(const search *s, const ed_plan_op *op, const TfLiteNode *node,
                          const TfLiteRegistration *made) {
-  if (node->inputs->size != 1 || node->outputs->size != 1)
+  if (node->inputs->size != 1 || node->outputs->size != 1 || node->inputs->data[0] < 0 || node->outputs->data[0] < 0)
     return ed_reject(s->error, s->error_bytes, "op %u:%u unpacks no constant", op->subgraph, op->index);
   s->steps->unpacked[s->steps->unpacked_count++] = (ed_unpacked){
       .op = op,
@@ -121,6 +121,7 @@ static bool place_inside(const search *s) {
     for (int k = 0; k < step->outputs_count; k++) {
       int tensor = step->operands[step->inputs_count + k].tensor;
       if (tensor < 0 || contains(s->params->output_tensors, tensor)) continue;
+      if (s->context->tensors[tensor].is_variable) continue;  // it keeps its value until the next run
       size_t last = put_inside(steps, tensor, 0);
       blocks[count++] =
           (ed_block){.tensor = tensor, .bytes = s->context->tensors[tensor].bytes, .first = i, .last = last};
@@ -132,19 +133,33 @@ static bool place_inside(const search *s) {
   return has_memory || ed_reject(s->error, s->error_bytes, "no memory");
 }
 
+static bool note_shape(const search *s, int id) {
+  if (id < 0) return true;
+  const TfLiteIntArray *dims = s->context->tensors[id].dims;
+  if (dims->size > ED_MAX_RANK)
+    return ed_reject(s->error, s->error_bytes, "tensor %d has more than %d dimensions", id, ED_MAX_RANK);
+  ed_shape *shape = &s->steps->shapes[s->steps->shapes_count++];
+  *shape = (ed_shape){.tensor = id, .rank = dims->size};
+  for (int d = 0; d < shape->rank; d++) shape->dims[d] = dims->data[d];
+  return true;
+}
+
+// Of everything, not only of what enters: a program may give any tensor another shape, and what is inside has its place
+// already.
 static bool note_shapes(const search *s) {
-  const TfLiteIntArray *inputs = s->params->input_tensors;
-  s->steps->shapes = calloc((size_t)inputs->size + 1, sizeof *s->steps->shapes);
-  if (!s->steps->shapes) return ed_reject(s->error, s->error_bytes, "no memory");
-  for (int i = 0; i < inputs->size; i++) {
-    if (inputs->data[i] < 0) continue;
-    const TfLiteTensor *tensor = &s->context->tensors[inputs->data[i]];
-    if (tensor->dims->size > ED_MAX_RANK)
-      return ed_reject(s->error, s->error_bytes, "tensor %d has more than %d dimensions", inputs->data[i], ED_MAX_RANK);
-    ed_shape *shape = &s->steps->shapes[s->steps->shapes_count++];
-    *shape = (ed_shape){.tensor = inputs->data[i], .rank = tensor->dims->size};
-    for (int d = 0; d < shape->rank; d++) shape->dims[d] = tensor->dims->data[d];
+  ed_steps *steps = s->steps;
+  size_t most = 2 * steps->unpacked_count;
+  for (size_t i = 0; i < steps->count; i++)
+    most += (size_t)steps->steps[i].inputs_count + (size_t)steps->steps[i].outputs_count;
+  steps->shapes = calloc(most + 1, sizeof *steps->shapes);
+  if (!steps->shapes) return ed_reject(s->error, s->error_bytes, "no memory");
+  for (size_t i = 0; i < steps->count; i++) {
+    const ed_step *step = &steps->steps[i];
+    for (int k = 0; k < step->inputs_count + step->outputs_count; k++)
+      if (!note_shape(s, step->operands[k].tensor)) return false;
   }
+  for (size_t i = 0; i < steps->unpacked_count; i++)
+    if (!note_shape(s, steps->unpacked[i].from) || !note_shape(s, steps->unpacked[i].to)) return false;
   return true;
 }
 

@@ -53,7 +53,7 @@ typedef struct {
   size_t count, unpacked_count, shapes_count;
   ed_step *steps;
   ed_unpacked *unpacked;
-  ed_shape *shapes;       // of what enters the node, as planned
+  ed_shape *shapes;       // of all that it reads and writes, as planned
   size_t internal_bytes;  // memory inside the partition, without unpacked constants
 } ed_steps;
 
@@ -61,7 +61,7 @@ typedef struct {
 bool ed_steps_find(ed_steps *steps, TfLiteContext *context, const TfLiteDelegateParams *params, const ed_plan *plan,
                    uint32_t partition, char *error, size_t error_bytes);
 
-// Whether everything that enters the node has the shape that it had when the plan was applied.
+// Whether everything that the node reads and writes has the shape that it had when the plan was applied.
 bool ed_steps_same_shapes(const ed_steps *steps, TfLiteContext *context, char *error, size_t error_bytes);
 
 // Unpacks the constants, once.

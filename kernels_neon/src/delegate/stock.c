@@ -33,6 +33,8 @@ static TfLiteDelegate *create(create_delegate make, const ed_plan *plan, uint32_
   return made;
 }
 
+// The loader's search path decides where a library is, never the plan: a plan may come from anyone, and a path in it
+// would run whatever file lies there.
 static bool load(ed_stock *stock, const ed_plan *plan, uint32_t backend, void (*report)(const char *), char *error,
                  size_t error_bytes) {
   const char *library = stock->library;
@@ -65,6 +67,10 @@ ed_stock *ed_stock_open(const ed_plan *plan, uint32_t backend, void (*report)(co
   stock->library = ed_plan_text(plan, plan->backends[backend].library);
   if (!stock->library)
     ed_reject(error, error_bytes, "the plan names no library for %s", ed_plan_text(plan, plan->backends[backend].name));
+  else if (!*stock->library || strchr(stock->library, '/'))
+    ed_reject(error, error_bytes,
+              "the plan's library for %s is '%s', not a bare name: put its folder into LD_LIBRARY_PATH",
+              ed_plan_text(plan, plan->backends[backend].name), stock->library);
   else if (load(stock, plan, backend, report, error, error_bytes))
     return stock;
   ed_stock_close(stock);

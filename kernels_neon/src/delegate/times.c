@@ -13,6 +13,7 @@ typedef struct watched {
   ed_times *owner;
   TfLiteContext *context;
   uint32_t subgraph;
+  bool is_installed;  // from then on the context is left alone: it ends with its interpreter, which nobody tells
   TfLiteStatus (*get_plan)(TfLiteContext *, TfLiteIntArray **);
   TfLiteStatus (*get_node)(TfLiteContext *, int, TfLiteNode **, TfLiteRegistration **);
   size_t count;
@@ -153,6 +154,7 @@ void ed_times_watch(ed_times *times, TfLiteContext *context, uint32_t subgraph) 
   watched **at = &all;
   while (*at && (*at)->context != context) at = &(*at)->next;
   if (*at && is_same(*at)) {  // it is applied again
+    (*at)->is_installed = false;
     pthread_mutex_unlock(&lock);
     return;
   }
@@ -227,7 +229,8 @@ static void put_unit(writer *to, ed_unit *u) {
 static int64_t collect(ed_times *times, edgedeploy_time *list, size_t capacity) {
   writer to = {list, capacity, 0};
   for (watched *w = all; w; w = w->next) {
-    if (w->owner != times || !install(w)) continue;
+    if (w->owner != times || (!w->is_installed && !install(w))) continue;
+    w->is_installed = true;
     for (size_t i = 0; i < w->count; i++) put_unit(&to, w->units[i]);
   }
   if (to.count > capacity) return (int64_t)to.count;

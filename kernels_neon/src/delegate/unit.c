@@ -22,7 +22,7 @@ void ed_unit_free(ed_unit *u) {
 
 static bool unpacks_constant(const TfLiteContext *context, const TfLiteNode *node, int32_t code) {
   enum { DEQUANTIZE = 6, DENSIFY = 124 };
-  return (code == DEQUANTIZE || code == DENSIFY) && node->inputs->size == 1 &&
+  return (code == DEQUANTIZE || code == DENSIFY) && node->inputs->size == 1 && node->inputs->data[0] >= 0 &&
          context->tensors[node->inputs->data[0]].allocation_type == kTfLiteMmapRo;
 }
 

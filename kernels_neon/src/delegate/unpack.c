@@ -50,8 +50,8 @@ static bool dequantize_integers(const TfLiteTensor *from, const void *data, size
   }
   for (size_t i = 0; i < count; i++) {
     size_t channel = channels > 1 ? i / inner % (size_t)channels : 0;
-    int32_t value = stored(from->type, data, i) - q->zero_point->data[channel];
-    values[i] = (float)((double)q->scale->data[channel] * value);
+    int64_t value = (int64_t)stored(from->type, data, i) - q->zero_point->data[channel];
+    values[i] = (float)((double)q->scale->data[channel] * (double)value);
   }
   return true;
 }

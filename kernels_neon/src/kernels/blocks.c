@@ -55,7 +55,7 @@ static bool prepare(const ed_op *op, ed_job *job, bool is_inward, char *reason, 
     return ed_reject(reason, reason_bytes, "expected a copy, a flipped sign, or float32 and bytes, got types %d and %d",
                      from->type, to->type);
   bool fits = image->rank == 4 && blocks->rank == 5 && blocks->dims[4] > 0 && blocks->dims[0] == image->dims[0] &&
-              blocks->dims[1] == (image->dims[3] + blocks->dims[4] - 1) / blocks->dims[4] &&
+              blocks->dims[1] == ((int64_t)image->dims[3] + blocks->dims[4] - 1) / blocks->dims[4] &&
               blocks->dims[2] == image->dims[1] && blocks->dims[3] == image->dims[2];
   if (!fits) return ed_reject(reason, reason_bytes, "expected [N, H, W, C] and [N, ceil(C / C2), H, W, C2]");
   state.height = image->dims[1];

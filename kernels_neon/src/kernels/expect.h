@@ -6,7 +6,10 @@
 #include "kernel.h"
 
 size_t ed_count(const ed_tensor *tensor);  // elements
+size_t ed_element_bytes(TfLiteType type);  // 0 if it has none
 
+// What `kernel.h` says of every tensor; `bytes` is what the runtime has for it.
+bool ed_expect_sound(const ed_tensor *tensor, size_t bytes, char *reason, size_t reason_bytes);
 bool ed_expect_operands(const ed_op *op, int inputs, int outputs, char *reason, size_t reason_bytes);
 // int8 or uint8 with one scale.
 bool ed_expect_bytes(const ed_tensor *tensor, char *reason, size_t reason_bytes);

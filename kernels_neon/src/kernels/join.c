@@ -9,7 +9,7 @@
 #include "reject.h"
 
 // Adds input i as a slice of the output that starts at `start` along `axis`; gives its size there, or -1.
-static int32_t add(ed_moves *moves, const ed_op *op, int i, int axis, bool is_packed, int32_t start) {
+static int32_t add(ed_moves *moves, const ed_op *op, int i, int axis, bool is_packed, int64_t start) {
   const ed_tensor *from = &op->inputs[i], *to = &op->outputs[0];
   ptrdiff_t steps[ED_MAX_RANK], to_steps[ED_MAX_RANK];
   ed_dense_steps(from, steps);
@@ -46,7 +46,7 @@ bool ed_join_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_b
   }
   ed_moves *moves = ed_moves_new(op->inputs_count);
   if (!moves) return ed_reject(reason, reason_bytes, "out of memory");
-  int32_t filled = 0;
+  int64_t filled = 0;  // one tensor may be named often: more than 32 bits
   for (int i = 0; i < op->inputs_count; i++) {
     int32_t size = add(moves, op, i, axis, is_packed, filled);
     if (size < 0) {

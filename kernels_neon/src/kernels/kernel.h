@@ -15,6 +15,9 @@
 
 enum { ED_MAX_RANK = 6 };
 
+// Kernels may rely on this of every tensor, whatever model it comes from (`ed_expect_sound`): no dimension is below 0;
+// there are as many bytes as the dimensions say, of constants too; the scale is finite and not below 0; the zero point
+// of 8-bit values is one of them.
 typedef struct {
   TfLiteType type;
   int rank;

@@ -18,7 +18,7 @@ static ed_factor ratio(const ed_op *op) {
 }
 
 static int32_t rescaled(const ed_op *op, int32_t x) {
-  return op->outputs[0].zero_point + ed_scaled(x, ratio(op));
+  return ed_sum(op->outputs[0].zero_point, ed_scaled(x, ratio(op)));
 }
 
 static int32_t between(const ed_op *op, int32_t x, float low, float high) {

@@ -9,7 +9,7 @@
 #include "reject.h"
 
 // Adds output i, a slice of the input that starts at `start` along `axis`; gives its size there, or -1.
-static int32_t add(ed_moves *moves, const ed_op *op, int data, int i, int axis, int32_t start) {
+static int32_t add(ed_moves *moves, const ed_op *op, int data, int i, int axis, int64_t start) {
   bool is_unpacked = op->builtin == kOpUnpack;
   const ed_tensor *from = &op->inputs[data], *to = &op->outputs[i];
   ptrdiff_t steps[ED_MAX_RANK], to_steps[ED_MAX_RANK];
@@ -33,7 +33,8 @@ static int32_t add(ed_moves *moves, const ed_op *op, int data, int i, int axis, 
 static bool operands(const ed_op *op, int *data, int64_t *axis, char *reason, size_t reason_bytes) {
   const TfLiteUnpackParams *unpacked = op->params;
   int inputs = op->builtin == kOpSplit ? 2 : op->builtin == kOpSplitV ? 3 : 1;
-  if (op->outputs_count < 1 || !ed_expect_operands(op, inputs, op->outputs_count, reason, reason_bytes)) return false;
+  if (op->outputs_count < 1) return ed_reject(reason, reason_bytes, "expected outputs");
+  if (!ed_expect_operands(op, inputs, op->outputs_count, reason, reason_bytes)) return false;
   *data = op->builtin == kOpSplit;
   if (op->builtin == kOpUnpack) {
     *axis = unpacked ? unpacked->axis : 0;
@@ -56,7 +57,7 @@ bool ed_part_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_b
   }
   ed_moves *moves = ed_moves_new(op->outputs_count);
   if (!moves) return ed_reject(reason, reason_bytes, "out of memory");
-  int32_t taken = 0;
+  int64_t taken = 0;  // one tensor may be named often: more than 32 bits
   for (int i = 0; i < op->outputs_count; i++) {
     int32_t size = add(moves, op, data, i, (int)axis, taken);
     if (size < 0) {

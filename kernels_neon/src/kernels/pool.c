@@ -8,6 +8,8 @@
 #include "reject.h"
 #include "requantise.h"
 
+enum { MOST = 2048 };  // of a window's side: the sum of its values fits 31 bits, 2048 * 2048 * 255 < 2^31
+
 // A value in the units of a tensor; beyond what its type can hold it does not matter how far.
 static int32_t quantised(const ed_tensor *tensor, float value) {
   return tensor->zero_point + (int32_t)fminf(fmaxf(roundf(value / tensor->scale), -512), 512);
@@ -26,11 +28,11 @@ static void bounds(const ed_tensor *to, TfLiteFusedActivation activation, ed_poo
 // Padding before the image, as the runtime centres windows; false if the sizes are not those of the windows.
 static bool window(ed_pool *pool, int axis, int32_t size, int32_t out, TfLitePadding padding) {
   int32_t filter = pool->filter[axis], stride = pool->stride[axis];
-  if (filter < 1 || stride < 1 || filter > 4096 || stride > 4096) return false;
+  if (filter < 1 || stride < 1 || filter > MOST || stride > MOST || size > INT32_MAX - 2 * MOST) return false;
   bool is_same = padding == kTfLitePaddingSame;
-  int32_t expected = is_same ? (size + stride - 1) / stride : (size - filter + stride) / stride;
-  int32_t total = (out - 1) * stride + filter - size;
-  pool->before[axis] = is_same && total > 0 ? total / 2 : 0;
+  int64_t expected = is_same ? ((int64_t)size + stride - 1) / stride : ((int64_t)size - filter + stride) / stride;
+  int64_t total = ((int64_t)out - 1) * stride + filter - size;
+  pool->before[axis] = is_same && total > 0 ? (int32_t)total / 2 : 0;
   return expected == out;
 }
 

@@ -19,7 +19,7 @@ static inline uint8_t ed_prelu_of(const ed_prelu *state, uint8_t value, uint8_t 
   int32_t x = (is_unsigned ? value : (int8_t)value) - state->zero_points[0];
   int32_t by = (is_unsigned ? slope : (int8_t)slope) - state->zero_points[1];
   int32_t found = x >= 0 ? ed_scaled(x, state->positive) : ed_scaled(x * by, state->negative);
-  return (uint8_t)ed_clamp(found + state->out_zero_point, state->least, state->least + 255);
+  return (uint8_t)ed_clamp(ed_sum(found, state->out_zero_point), state->least, state->least + 255);
 }
 
 #endif

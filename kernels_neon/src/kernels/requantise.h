@@ -36,6 +36,11 @@ static inline int32_t ed_scaled(int32_t x, ed_factor factor) {
   return ed_divide_by_power(ed_high_product((int32_t)((uint32_t)x << left), factor.mantissa), right);
 }
 
+// A sum that wraps, as that of the compiled code does.
+static inline int32_t ed_sum(int32_t a, int32_t b) {
+  return (int32_t)((uint32_t)a + (uint32_t)b);
+}
+
 static inline int32_t ed_clamp(int32_t x, int32_t low, int32_t high) {
   return x < low ? low : x > high ? high : x;
 }

@@ -54,7 +54,7 @@ bool ed_slice_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_
   for (int i = 0; i < rank; i++) {
     int64_t stride = ranges[2][i], start;
     bool is_shrunk = params->shrink_axis_mask >> i & 1;
-    if (!stride || (is_shrunk && stride < 0))
+    if (!stride || stride != (int32_t)stride || (is_shrunk && stride < 0))
       return ed_reject(reason, reason_bytes, "expected strides other than 0, and above 0 where an axis goes");
     int64_t count = range(from->dims[i], ranges[0][i], ranges[1][i], stride, params->begin_mask >> i & 1,
                           params->end_mask >> i & 1, is_shrunk, &start);

@@ -8,6 +8,8 @@
 #include "expect.h"
 #include "reject.h"
 
+enum { MOST = 1 << 30 };  // of a side with its edges, so that sums of two fit
+
 // A tensor as [batch, height, width, bytes of a pixel]; rows have a height of 1.
 typedef struct {
   int32_t batch, size[2];
@@ -95,17 +97,18 @@ bool ed_space_batch_prepare(const ed_op *op, ed_job *job, char *reason, size_t r
       !ed_expect_integers(&op->inputs[1], axes, block, reason, reason_bytes) ||
       !ed_expect_integers(&op->inputs[2], 2 * axes, edges, reason, reason_bytes))
     return false;
-  of.fill = from->scale > 0 ? (uint8_t)to->zero_point : 0;
+  of.fill = ed_element_bytes(to->type) == 1 && from->scale > 0 ? (uint8_t)to->zero_point : 0;
   of.space = image_of(of.to_batch ? from : to);
   of.batch = image_of(of.to_batch ? to : from);
   of.block[0] = 1;
   int64_t places = 1;
-  bool fits = of.space.pixel == of.batch.pixel;
+  bool fits = of.space.pixel == of.batch.pixel && of.space.pixel <= INT32_MAX;
   for (int i = 0; i < axes; i++) {
     int there = 2 - axes + i;
+    fits = fits && edges[2 * i] >= 0 && edges[2 * i] <= MOST && edges[2 * i + 1] >= 0 && edges[2 * i + 1] <= MOST;
+    if (!fits) break;
     int64_t whole = of.space.size[there] + edges[2 * i] + edges[2 * i + 1];
-    fits = fits && block[i] > 0 && block[i] <= whole && edges[2 * i] >= 0 && edges[2 * i + 1] >= 0 &&
-           whole == block[i] * of.batch.size[there];
+    fits = block[i] > 0 && block[i] <= whole && whole <= MOST && whole == block[i] * of.batch.size[there];
     if (!fits) break;
     of.block[there] = (int32_t)block[i];
     of.before[there] = (int32_t)edges[2 * i];

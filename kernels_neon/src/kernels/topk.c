@@ -24,10 +24,13 @@ bool ed_topk_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_b
   if (!count->data || count->type != kTfLiteInt32)
     return ed_reject(reason, reason_bytes, "expected a constant int32 as k");
   if (from->rank < 1) return ed_reject(reason, reason_bytes, "expected at least one dimension");
+  if (ed_count(count) != 1) return ed_reject(reason, reason_bytes, "expected one k, got %zu", ed_count(count));
   int32_t k = *(const int32_t *)count->data, length = from->dims[from->rank - 1];
   if (k < 1 || k > length) return ed_reject(reason, reason_bytes, "expected a k of 1 to %d, got %d", length, k);
   size_t rows = 1;
   for (int i = 0; i < from->rank - 1; i++) rows *= (size_t)from->dims[i];
+  if (ed_count(values) != rows * (size_t)k || ed_count(indices) != rows * (size_t)k)
+    return ed_reject(reason, reason_bytes, "expected outputs of %zu rows of %d", rows, k);
   ed_topk *topk = malloc(sizeof *topk);
   if (!topk) return ed_reject(reason, reason_bytes, "out of memory");
   *topk = (ed_topk){.is_float = from->type == kTfLiteFloat32,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../kernels/expect.h"
 #include "../kernels/reject.h"
 
 ed_moves *ed_moves_new(int room) {
@@ -70,7 +71,7 @@ void ed_moves_add(ed_moves *moves, const ed_box *given) {
   for (int i = box.rank - 2; i >= 0; i--) {
     bool goes_on =
         box.to[i] == box.dims[i + 1] * box.to[i + 1] && (is_fill || box.from[i] == box.dims[i + 1] * box.from[i + 1]);
-    if (!goes_on) continue;
+    if (!goes_on || box.dims[i] > INT32_MAX / box.dims[i + 1]) continue;
     box.dims[i + 1] *= box.dims[i];
     drop(&box, i);
   }
@@ -150,26 +151,6 @@ void ed_copy_runs_scalar(const ed_box *box, uint8_t *to, const uint8_t *from, si
 
 // --- for those that make boxes ----------
 
-size_t ed_element_bytes(TfLiteType type) {
-  switch (type) {
-    case kTfLiteInt8:
-    case kTfLiteUInt8:
-    case kTfLiteBool:
-      return 1;
-    case kTfLiteInt16:
-    case kTfLiteFloat16:
-      return 2;
-    case kTfLiteInt32:
-    case kTfLiteFloat32:
-      return 4;
-    case kTfLiteInt64:
-    case kTfLiteFloat64:
-      return 8;
-    default:
-      return 0;
-  }
-}
-
 void ed_dense_steps(const ed_tensor *tensor, ptrdiff_t *steps) {
   ptrdiff_t step = (ptrdiff_t)ed_element_bytes(tensor->type);
   for (int i = tensor->rank - 1; i >= 0; i--) {
@@ -187,10 +168,8 @@ bool ed_expect_alike(const ed_tensor *a, const ed_tensor *b, char *reason, size_
 }
 
 bool ed_expect_integers(const ed_tensor *tensor, int count, int64_t *values, char *reason, size_t reason_bytes) {
-  size_t held = 1;
-  for (int i = 0; i < tensor->rank; i++) held *= (size_t)tensor->dims[i];
   bool is_wide = tensor->type == kTfLiteInt64;
-  if (!tensor->data || (tensor->type != kTfLiteInt32 && !is_wide) || held != (size_t)count)
+  if (!tensor->data || (tensor->type != kTfLiteInt32 && !is_wide) || ed_count(tensor) != (size_t)count)
     return ed_reject(reason, reason_bytes, "expected a constant of %d integers", count);
   for (int i = 0; i < count; i++) {
     int32_t narrow;

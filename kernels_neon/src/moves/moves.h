@@ -42,7 +42,6 @@ ed_job ed_moves_job(ed_moves *moves);
 
 // Steps of a dense tensor, in bytes.
 void ed_dense_steps(const ed_tensor *tensor, ptrdiff_t *steps);
-size_t ed_element_bytes(TfLiteType type);  // 0 if it has none
 // Whether the tensors have the same type, quantised alike, so that moving bytes is all.
 bool ed_expect_alike(const ed_tensor *a, const ed_tensor *b, char *reason, size_t reason_bytes);
 // A constant of one or more integers, widened; false with a reason if it is none, or has not `count`.
