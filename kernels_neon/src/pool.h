@@ -16,8 +16,8 @@ ed_pool *ed_pool_create(int threads);
 
 int ed_pool_threads(const ed_pool *pool);
 
-// Does `units` units on up to `threads` threads, and returns when all are done. One caller at a time. A process that was
-// forked from the one that made the pool does them alone.
+// Does `units` units on up to `threads` threads, and returns when all are done. One caller at a time. A process that
+// was forked from the one that made the pool does them alone.
 void ed_pool_run(ed_pool *pool, int threads, size_t units, ed_work work, void *argument);
 
 // Ends and joins all threads. NULL is allowed.

@@ -46,7 +46,7 @@ static bool operands(const ed_op *op, int *data, int64_t *axis, char *reason, si
 bool ed_part_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_bytes) {
   if (op->builtin != kOpSplit && op->builtin != kOpSplitV && op->builtin != kOpUnpack)
     return ed_reject(reason, reason_bytes, "expected SPLIT, SPLIT_V or UNPACK, got operator %d", op->builtin);
-  int data;
+  int data = 0;
   int64_t axis;
   if (!operands(op, &data, &axis, reason, reason_bytes)) return false;
   const ed_tensor *from = &op->inputs[data];
