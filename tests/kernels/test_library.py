@@ -69,7 +69,7 @@ def test_the_parts_of_the_delegate_are_clean_under_sanitizers() -> None:
 
 
 def test_the_pool_has_no_races() -> None:
-    [program] = sanitized("thread", "threads", "test_pool")
+    [program] = sanitized("thread", "threads", "test_threads")
     done = subprocess.run(
         ["setarch", "-R", program], cwd=SOURCES, capture_output=True, text=True, check=False, timeout=600
     )

@@ -148,7 +148,7 @@ static TfLiteStatus invoke(TfLiteContext *context, TfLiteNode *node) {
     for (int k = 0; k < step->inputs_count + step->outputs_count; k++)
       step->addresses[k] = ed_operand_address(context, &self->steps, &step->operands[k], shop->tensors);
     turn t = {step, (const void **)step->addresses, step->addresses + step->inputs_count, shop};
-    ed_pool_run(shop->pool, threads_for(&step->job), step->job.units, work, &t);
+    ed_threads_run(shop->threads, threads_for(&step->job), step->job.units, work, &t);
   }
   pthread_mutex_unlock(&shop->running);
   return kTfLiteOk;

@@ -23,14 +23,14 @@ void ed_workshop_open(ed_workshop *shop) {
 }
 
 static bool reserve(ed_workshop *shop, int threads, size_t tensors_bytes, size_t scratch_each) {
-  if (!shop->pool && !(shop->pool = ed_pool_create(threads))) return false;
+  if (!shop->threads && !(shop->threads = ed_threads_create(threads))) return false;
   if (tensors_bytes > shop->tensors_bytes) {
     if (!grow(&shop->tensors, tensors_bytes)) return false;
     shop->tensors_bytes = tensors_bytes;
   }
   if (scratch_each > shop->scratch_each) {
     scratch_each = aligned(scratch_each);
-    if (!grow(&shop->scratch, scratch_each * (size_t)ed_pool_threads(shop->pool))) return false;
+    if (!grow(&shop->scratch, scratch_each * (size_t)ed_threads_count(shop->threads))) return false;
     shop->scratch_each = scratch_each;
   }
   return true;
@@ -44,7 +44,7 @@ bool ed_workshop_reserve(ed_workshop *shop, int threads, size_t tensors_bytes, s
 }
 
 void ed_workshop_close(ed_workshop *shop) {
-  ed_pool_destroy(shop->pool);
+  ed_threads_destroy(shop->threads);
   free(shop->tensors);
   free(shop->scratch);
   pthread_mutex_destroy(&shop->running);

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "../pool.h"
+#include "../threads.h"
 
 typedef struct {
   pthread_mutex_t running;
-  ed_pool *pool;
+  ed_threads *threads;
   char *tensors;  // inside partitions
   size_t tensors_bytes;
   char *scratch;  // of kernels: `scratch_each` bytes for each thread

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../src/pool.h"
+#include "../src/threads.h"
 #include "check.h"
 #include "random.h"
 
@@ -37,44 +37,44 @@ static int threads_now(void) {
 
 // A fork has none of the threads, and does all alone instead of waiting for them.
 static void in_a_fork(job *j) {
-  ed_pool *pool = ed_pool_create(4);
+  ed_threads *pool = ed_threads_create(4);
   j->threads = 4;
   memset(j->done, 0, sizeof j->done);
   pid_t child = fork();
   CHECK(child >= 0);
   if (!child) {
     alarm(20);  // to wait forever is the failure
-    ed_pool_run(pool, 4, MOST, work, j);
+    ed_threads_run(pool, 4, MOST, work, j);
     for (size_t i = 0; i < MOST; i++) CHECK(j->done[i] == 1);
-    ed_pool_destroy(pool);
+    ed_threads_destroy(pool);
     _exit(0);
   }
   int status;
   CHECK(waitpid(child, &status, 0) == child && status == 0);
-  ed_pool_destroy(pool);
+  ed_threads_destroy(pool);
 }
 
 int main(void) {
   static job j;
-  ed_pool_destroy(ed_pool_create(2));  // a sanitizer has a thread of its own from the first one on
+  ed_threads_destroy(ed_threads_create(2));  // a sanitizer has a thread of its own from the first one on
   int before = threads_now(), runs = 0;
   uint64_t random = 1;
   for (int threads = 0; threads <= 9; threads++) {
-    ed_pool *pool = ed_pool_create(threads);
-    CHECK(ed_pool_threads(pool) == (threads > 1 ? threads : 1));
+    ed_threads *pool = ed_threads_create(threads);
+    CHECK(ed_threads_count(pool) == (threads > 1 ? threads : 1));
     for (int run = 0; run < 200; run++, runs++) {
       size_t units = below(&random, 4) ? below(&random, 20) : below(&random, MOST);
       j.threads = 1 + (int)below(&random, 12);
       memset(j.done, 0, sizeof j.done);
       int wanted = j.threads;
-      if (j.threads > ed_pool_threads(pool)) j.threads = ed_pool_threads(pool);
-      ed_pool_run(pool, wanted, units, work, &j);
+      if (j.threads > ed_threads_count(pool)) j.threads = ed_threads_count(pool);
+      ed_threads_run(pool, wanted, units, work, &j);
       for (size_t i = 0; i < MOST; i++) CHECK(j.done[i] == (i < units));
     }
-    ed_pool_destroy(pool);
+    ed_threads_destroy(pool);
   }
-  ed_pool_destroy(NULL);
+  ed_threads_destroy(NULL);
   in_a_fork(&j);
   CHECK(threads_now() == before);
-  printf("test_pool: %d runs on 1 to 9 threads\n", runs);
+  printf("test_threads: %d runs on 1 to 9 threads\n", runs);
 }

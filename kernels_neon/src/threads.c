@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pool.h"
+#include "threads.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -12,15 +12,15 @@
 enum { PIECES = 4 };
 
 typedef struct {
-  ed_pool *pool;
+  ed_threads *pool;
   pthread_t id;
   int number;
 } worker;
 
-struct ed_pool {
+struct ed_threads {
   pthread_mutex_t lock;
   pthread_cond_t begun, ended;
-  size_t round;  // counts the calls of `ed_pool_run` that woke workers
+  size_t round;  // counts the calls of `ed_threads_run` that woke workers
   int wanted;    // threads that take part in this round, the caller being number 0
   int busy;      // workers that have not ended this round
   bool closing;
@@ -33,7 +33,7 @@ struct ed_pool {
   worker workers[];
 };
 
-static void take_pieces(ed_pool *pool, int thread) {
+static void take_pieces(ed_threads *pool, int thread) {
   for (;;) {
     size_t piece = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
     if (piece >= pool->pieces) return;
@@ -45,7 +45,7 @@ static void take_pieces(ed_pool *pool, int thread) {
 
 static void *serve(void *argument) {
   worker *self = argument;
-  ed_pool *pool = self->pool;
+  ed_threads *pool = self->pool;
   size_t seen = 0;
   pthread_mutex_lock(&pool->lock);
   for (;;) {
@@ -64,9 +64,9 @@ static void *serve(void *argument) {
   return NULL;
 }
 
-ed_pool *ed_pool_create(int threads) {
+ed_threads *ed_threads_create(int threads) {
   size_t workers = threads > 1 ? (size_t)threads - 1 : 0;
-  ed_pool *pool = calloc(1, sizeof *pool + workers * sizeof *pool->workers);
+  ed_threads *pool = calloc(1, sizeof *pool + workers * sizeof *pool->workers);
   if (!pool) return NULL;
   pool->process = getpid();
   pthread_mutex_init(&pool->lock, NULL);
@@ -85,12 +85,12 @@ ed_pool *ed_pool_create(int threads) {
   return pool;
 }
 
-int ed_pool_threads(const ed_pool *pool) {
+int ed_threads_count(const ed_threads *pool) {
   return pool->workers_count + 1;
 }
 
-void ed_pool_run(ed_pool *pool, int threads, size_t units, ed_work work, void *argument) {
-  if (threads > ed_pool_threads(pool)) threads = ed_pool_threads(pool);
+void ed_threads_run(ed_threads *pool, int threads, size_t units, ed_work work, void *argument) {
+  if (threads > ed_threads_count(pool)) threads = ed_threads_count(pool);
   if (threads > 1 && units < (size_t)threads) threads = (int)units;
   if (threads <= 1 || pool->process != getpid()) {
     if (units) work(argument, 0, units, 0);
@@ -114,7 +114,7 @@ void ed_pool_run(ed_pool *pool, int threads, size_t units, ed_work work, void *a
   pthread_mutex_unlock(&pool->lock);
 }
 
-void ed_pool_destroy(ed_pool *pool) {
+void ed_threads_destroy(ed_threads *pool) {
   if (!pool) return;
   if (pool->process != getpid()) {  // what its workers hold is never let go
     free(pool);
