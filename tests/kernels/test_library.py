@@ -57,7 +57,7 @@ def sanitized(sanitizers: str, build: str, *programs: str) -> list[Path]:
 
 
 DELEGATE_TESTS = tuple(
-    f"test_{name}" for name in ("operators", "options", "placement", "plan", "pool", "sha256", "text")
+    f"test_{name}" for name in ("operators", "options", "placement", "plan", "report", "sha256", "text", "threads")
 )
 
 
