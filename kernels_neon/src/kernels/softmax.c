@@ -3,13 +3,15 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../tflite/options.h"
 #include "expect.h"
 #include "reject.h"
 
-enum { MOST = 1 << 15 };  // elements of a row, so that the sum fits 31 bits
+enum {
+  MOST = 1 << 15,  // elements of a row, so that the sum fits 31 bits
+  LEAST = 127,     // an exponential that may give 1: 63.5 goes up to 64 and that, of 128, to 1, by the least of sums
+};
 
 bool ed_softmax_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_bytes) {
   if (op->builtin != kOpSoftmax || !op->params)
@@ -30,23 +32,19 @@ bool ed_softmax_prepare(const ed_op *op, ed_job *job, char *reason, size_t reaso
   *state = (ed_softmax){.row = row, .zero_point = to->zero_point, .is_unsigned = to->type == kTfLiteUInt8};
   float scale = from->scale * params->beta;
   for (int32_t i = 0; i < 256; i++) {
-    double rounded = (double)(expf(scale * (float)(i - 255)) * 65535) + 0.5;
+    double rounded = (double)(expf(scale * (float)-i) * 65535) + 0.5;
     int32_t value = rounded < 65535 ? (int32_t)rounded : 65535;
+    state->exponential[i] = (uint16_t)value;
     state->high[i] = (uint8_t)(value >> 8);
     state->low[i] = (uint8_t)value;
+    if (value > 0) state->far = i + 1;
+    if (value >= LEAST) state->near = i + 1;
   }
-  size_t padded = (row + 15) / 16 * 16, block = padded > ED_SOFTMAX_BLOCK ? padded : ED_SOFTMAX_BLOCK;
-  *job =
-      (ed_job){.state = state, .units = ed_count(from) / row, .unit_bytes = 2 * row, .scratch_bytes = 4 * (block + 64)};
+  *job = (ed_job){.state = state,
+                  .units = ed_count(from) / row,
+                  .unit_bytes = 2 * row,
+                  .scratch_bytes = (row + 32) * sizeof(uint16_t)};
   return true;
-}
-
-// The mantissa of a float has 24 bits, so that nothing rounds here.
-ed_factor ed_softmax_factor(int32_t sum) {
-  float inverse = 1 / ((float)sum * (1.0f / 256));
-  uint32_t bits;
-  memcpy(&bits, &inverse, sizeof bits);
-  return (ed_factor){(int32_t)((bits & 0x7fffff) | 0x800000) << 7, (int)(bits >> 23) - 126};
 }
 
 static void run(const ed_job *job, const void *const *inputs, void *const *outputs, size_t begin, size_t end,
@@ -61,17 +59,12 @@ static void run(const ed_job *job, const void *const *inputs, void *const *outpu
       bool is_greater = state->is_unsigned ? from[i] > greatest : (int8_t)from[i] > (int8_t)greatest;
       if (is_greater) greatest = from[i];
     }
-    uint8_t shift = ed_softmax_shift(state, greatest);
     int32_t sum = 0;
-    for (size_t i = 0; i < state->row; i++) {
-      uint8_t at = (uint8_t)(from[i] + shift);
-      sum += state->high[at] << 8 | state->low[at];
-    }
+    for (size_t i = 0; i < state->row; i++) sum += state->exponential[(uint8_t)(greatest - from[i])];
     ed_factor factor = ed_softmax_factor(sum);
     int32_t least = state->zero_point;
     for (size_t i = 0; i < state->row; i++) {
-      uint8_t at = (uint8_t)(from[i] + shift);
-      int32_t scaled = ed_scaled(state->high[at] << 8 | state->low[at], factor);
+      int32_t scaled = ed_scaled(state->exponential[(uint8_t)(greatest - from[i])], factor);
       to[i] = (uint8_t)ed_clamp(scaled + least, least, least + 255);
     }
   }

@@ -6,28 +6,29 @@
 #ifndef ED_SOFTMAX_H
 #define ED_SOFTMAX_H
 
+#include <string.h>
+
 #include "kernel.h"
 #include "requantise.h"
 
-// The state of a job; its units are rows. An exponential is found by what its value is below the row's greatest.
+// The state of a job; its units are rows. Exponentials are found by what a value is below the row's greatest.
 typedef struct {
   size_t row;
   int32_t zero_point;
   bool is_unsigned;
-  uint8_t high[256], low[256];  // its bytes, by 255 less that distance
+  uint16_t exponential[256];
+  uint8_t high[256], low[256];  // its bytes
+  int far, near;                // the exponentials from there on are 0; give 0, whatever the sum
 } ed_softmax;
 
 bool ed_softmax_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_bytes);
 
-// What scales exponentials with that sum.
-ed_factor ed_softmax_factor(int32_t sum);
-
-// What to add to a byte, as a number of 8 bits, to find its exponential, in a row with that greatest one.
-static inline uint8_t ed_softmax_shift(const ed_softmax *state, uint8_t greatest) {
-  return (uint8_t)((state->is_unsigned ? 255 : 127) - (state->is_unsigned ? greatest : (int8_t)greatest) +
-                   (state->is_unsigned ? 0 : 128));
+// What scales exponentials with that sum. The mantissa of a float has 24 bits, so that nothing rounds here.
+static inline ed_factor ed_softmax_factor(int32_t sum) {
+  float inverse = 1 / ((float)sum * (1.0f / 256));
+  uint32_t bits;
+  memcpy(&bits, &inverse, sizeof bits);
+  return (ed_factor){(int32_t)((bits & 0x7fffff) | 0x800000) << 7, (int)(bits >> 23) - 126};
 }
-
-enum { ED_SOFTMAX_BLOCK = 2048 };  // elements that NEON works on at a time, or a row
 
 #endif
