@@ -10,6 +10,20 @@ static inline int16x8_t less(uint8x8_t bytes, int16x8_t zero_point, bool is_unsi
   return vsubq_s16(wide, zero_point);
 }
 
+// `ed_scaled_4` for a factor that shifts to the right. Less one, for what is negative, is plus its sign.
+static inline int32x4_t scaled_right(int32x4_t x, const ed_factors *by) {
+  int32x4_t high = vqrdmulhq_s32(x, by->mantissa);
+  return vrshlq_s32(vsraq_n_s32(high, high, 31), by->right);
+}
+
+// As the stock kernel scales them: uint8 values 128 times.
+static inline ed_sixteen widened(uint8x16_t bytes, int16x8_t zero_point, bool is_unsigned) {
+  if (!is_unsigned) return ed_widen(bytes, zero_point, false);
+  int16x8_t low = less(vget_low_u8(bytes), zero_point, true), high = less(vget_high_u8(bytes), zero_point, true);
+  return (ed_sixteen){{vshll_n_s16(vget_low_s16(low), 7), vshll_high_n_s16(low, 7), vshll_n_s16(vget_low_s16(high), 7),
+                       vshll_high_n_s16(high, 7)}};
+}
+
 static inline __attribute__((always_inline)) void run_row(const ed_l2_normalization *state, const uint8_t *from,
                                                           uint8_t *to, bool is_unsigned) {
   const int16x8_t zero_point = vdupq_n_s16((int16_t)state->zero_point);
@@ -33,9 +47,15 @@ static inline __attribute__((always_inline)) void run_row(const ed_l2_normalizat
   const ed_factor factor = ed_l2_factor(squares, is_unsigned);
   const ed_factors factors = ed_factors_of(factor);
   const int16x8_t middle = vdupq_n_s16(is_unsigned ? 128 : 0);
-  for (i = 0; i + 16 <= row; i += 16) {
-    ed_sixteen x = ed_widen(vld1q_u8(from + i), zero_point, is_unsigned);
-    for (int k = 0; k < 4; k++) x.of[k] = ed_scaled_4(is_unsigned ? vshlq_n_s32(x.of[k], 7) : x.of[k], &factors);
+  const bool is_right = factor.shift < 0;
+  for (i = 0; is_right && i + 16 <= row; i += 16) {
+    ed_sixteen x = widened(vld1q_u8(from + i), zero_point, is_unsigned);
+    for (int k = 0; k < 4; k++) x.of[k] = scaled_right(x.of[k], &factors);
+    vst1q_u8(to + i, ed_narrow(x, middle, is_unsigned));
+  }
+  for (; i + 16 <= row; i += 16) {
+    ed_sixteen x = widened(vld1q_u8(from + i), zero_point, is_unsigned);
+    for (int k = 0; k < 4; k++) x.of[k] = ed_scaled_4(x.of[k], &factors);
     vst1q_u8(to + i, ed_narrow(x, middle, is_unsigned));
   }
   for (; i < row; i++) to[i] = ed_l2_of(state, from[i], factor);

@@ -21,8 +21,7 @@ ed_factor ed_factor_of(double real);
 // The nearest of high halves of a doubled product, halves up.
 static inline int32_t ed_high_product(int32_t a, int32_t b) {
   if (a == INT32_MIN && b == INT32_MIN) return INT32_MAX;
-  int64_t product = (int64_t)a * b;
-  return (int32_t)((product + (product >= 0 ? 1 << 30 : 1 - (1 << 30))) / ((int64_t)1 << 31));
+  return (int32_t)(((int64_t)a * b + (1 << 30)) >> 31);
 }
 
 // Divided by a power of two, halves away from zero.
