@@ -30,12 +30,25 @@ static inline uint8x16_t greatest_16(const uint8_t *from, int32_t count, size_t 
   return most;
 }
 
+static inline __attribute__((always_inline)) void greatest_two(const uint8_t *from, uint8_t *to, size_t second,
+                                                               int32_t count, size_t step, bool is_unsigned) {
+  uint8x16_t most = vld1q_u8(from), other = vld1q_u8(from + second);
+  for (int32_t i = 1; i < count; i++) {
+    from += step;
+    most = greater(most, vld1q_u8(from), is_unsigned);
+    other = greater(other, vld1q_u8(from + second), is_unsigned);
+  }
+  vst1q_u8(to, most);
+  vst1q_u8(to + second, other);
+}
+
 // Of 16 bytes or more next to one another, each the greatest of `count` that lie `step` apart.
 static inline __attribute__((always_inline)) void greatest(const uint8_t *from, uint8_t *to, size_t bytes,
                                                            int32_t count, size_t step, bool is_unsigned) {
   size_t i = 0;
   for (; i + 64 <= bytes; i += 64) greatest_64(from + i, to + i, count, step, is_unsigned);
-  for (; i + 16 <= bytes; i += 16) vst1q_u8(to + i, greatest_16(from + i, count, step, is_unsigned));
+  for (; i + 16 < bytes; i += 32)
+    greatest_two(from + i, to + i, i + 32 <= bytes ? 16 : bytes - 16 - i, count, step, is_unsigned);
   if (i < bytes) vst1q_u8(to + bytes - 16, greatest_16(from + bytes - 16, count, step, is_unsigned));
 }
 
