@@ -6,12 +6,6 @@
 #include "expect.h"
 #include "reject.h"
 
-// Where counting takes less than a heap: it goes with the length, a heap with what is kept too.
-static bool is_counted(const ed_topk *topk) {
-  return topk->is_float ? topk->length >= 512 && topk->k * 16 >= topk->length
-                        : topk->length >= 32 && topk->k > 16 && topk->k * 8 >= topk->length;
-}
-
 bool ed_topk_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_bytes) {
   if (!ed_expect_operands(op, 2, 2, reason, reason_bytes)) return false;
   const ed_tensor *from = &op->inputs[0], *count = &op->inputs[1];
@@ -42,7 +36,7 @@ bool ed_topk_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_b
                   .units = rows,
                   .unit_bytes = topk->length * bytes + topk->k * (bytes + 4),
                   .scratch_bytes = topk->k * sizeof(uint64_t) + ED_TOPK_SHORT * sizeof(int32_t)};
-  if (topk->is_float && is_counted(topk)) job->scratch_bytes = 2 * (topk->length + 1) * sizeof(uint64_t);
+  if (topk->is_float && ed_topk_is_counted(topk)) job->scratch_bytes = 2 * (topk->length + 1) * sizeof(uint64_t);
   return true;
 }
 
@@ -124,7 +118,7 @@ static void floats_by_counting(const ed_topk *topk, const float *row, float *val
 }
 
 bool ed_topk_by_counting(const ed_topk *topk, const void *row, void *values, int32_t *indices, void *scratch) {
-  if (!is_counted(topk)) return false;
+  if (!ed_topk_is_counted(topk)) return false;
   if (topk->is_float)
     floats_by_counting(topk, row, values, indices, scratch);
   else

@@ -23,6 +23,12 @@ static inline uint32_t ed_topk_order(const ed_topk *topk, const void *row, size_
   return topk->is_float ? ed_order_of_float(((const float *)row)[i]) : ((const uint8_t *)row)[i] ^ topk->flip;
 }
 
+// Where counting takes less than a heap: it goes with the length, a heap with what is kept too.
+static inline bool ed_topk_is_counted(const ed_topk *topk) {
+  return topk->is_float ? topk->length >= 512 && topk->k * 16 >= topk->length
+                        : topk->length >= 32 && topk->k > 16 && topk->k * 8 >= topk->length;
+}
+
 // Sorts rows of which many values are wanted by counting, without comparing. False if that is not so.
 bool ed_topk_by_counting(const ed_topk *topk, const void *row, void *values, int32_t *indices, void *scratch);
 

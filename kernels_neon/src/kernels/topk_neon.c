@@ -91,6 +91,30 @@ static void take_bytes(const ed_topk *topk, const uint8_t *row, uint8_t *copy, u
   }
 }
 
+// Sorts a row of at most 255 bytes by counting: the numbers are bytes too, so that sixteen are added up at a time.
+static void count_bytes(const ed_topk *topk, const uint8_t *row, uint8_t *values, int32_t *indices) {
+  uint8_t places[256] = {0};  // by value, the largest first: how many there are, then where the next one goes
+  const uint8_t flip = topk->flip ^ 0xff;
+  for (size_t i = 0; i < topk->length; i++) places[row[i] ^ flip]++;
+  const uint8x16_t zero = vdupq_n_u8(0);
+  uint8x16_t next = zero;
+  for (size_t i = 0; i < 256; i += 16) {
+    const uint8x16_t found = vld1q_u8(places + i);
+    uint8x16_t sums = vaddq_u8(found, vextq_u8(zero, found, 15));
+    sums = vaddq_u8(sums, vextq_u8(zero, sums, 14));
+    sums = vaddq_u8(sums, vextq_u8(zero, sums, 12));
+    sums = vaddq_u8(sums, vextq_u8(zero, sums, 8));
+    vst1q_u8(places + i, vaddq_u8(next, vsubq_u8(sums, found)));
+    next = vaddq_u8(next, vdupq_laneq_u8(sums, 15));
+  }
+  for (size_t i = 0; i < topk->length; i++) {
+    const size_t place = places[row[i] ^ flip]++;
+    if (place >= topk->k) continue;
+    values[place] = row[i];
+    indices[place] = (int32_t)i;
+  }
+}
+
 // In the order of ed_order_of_float, as signed numbers.
 static int32x4_t ordered(float32x4_t values) {
   const int32x4_t bits = vreinterpretq_s32_f32(vaddq_f32(values, vdupq_n_f32(0)));
@@ -141,6 +165,10 @@ static void run(const ed_job *job, const void *const *inputs, void *const *outpu
     const uint8_t *row = (const uint8_t *)inputs[0] + unit * topk->length * bytes;
     uint8_t *values = (uint8_t *)outputs[0] + unit * topk->k * bytes;
     int32_t *indices = (int32_t *)outputs[1] + unit * topk->k;
+    if (!topk->is_float && topk->length <= 255 && ed_topk_is_counted(topk)) {
+      count_bytes(topk, row, values, indices);
+      continue;
+    }
     if (ed_topk_by_counting(topk, row, values, indices, scratch)) continue;
     // A pass over the row for each of a few is less than keeping them in order.
     if (!topk->is_float && topk->length <= ED_TOPK_SHORT && topk->k <= 16) {
