@@ -82,4 +82,6 @@ def ends(*processes: int, within_s: float = 5.0) -> bool:
 
 
 def kill(process: int) -> None:
-    os.kill(process, 9)
+    """Also one that has ended by itself meanwhile: its parent was killed before it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, 9)
