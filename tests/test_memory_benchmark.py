@@ -26,5 +26,5 @@ def test_arenas_are_exact_and_peaks_are_near(xnnpack: bool) -> None:
     assert [r for r in results if r.arena.predicted < r.arena.measured] == []
     if all(r.peak is None for r in results):
         pytest.skip("the kernel does not let a process reset its peak")
-    assert [r for r in results if not r.is_inside] == []
+    assert [r for r in results if r.is_exact and not r.is_inside] == []
     assert statistics.median(abs(r.peak.error) for r in results if r.peak is not None) < 0.08

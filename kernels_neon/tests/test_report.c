@@ -24,7 +24,7 @@ static bool holds(const char *path, const char *text) {
 
 int main(void) {
   static const char report[] = "{\"schema\": \"edgedeploy.report/1\", \"partitions\": []}\n";
-  char folder[] = "/tmp/test_report.XXXXXX", path[64], other[64], trap[96], error[ED_LINE];
+  char folder[] = P_tmpdir "/test_report.XXXXXX", path[64], other[64], trap[96], error[ED_LINE];
   CHECK(mkdtemp(folder));
   snprintf(path, sizeof path, "%s/report", folder);
   snprintf(other, sizeof other, "%s/other", folder);

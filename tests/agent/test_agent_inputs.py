@@ -102,7 +102,10 @@ def test_a_listener_that_takes_its_time_is_no_hang(monkeypatch: pytest.MonkeyPat
 
 
 def test_limits_that_were_set_before_stay(tmp_path: Path) -> None:
-    command = f"ulimit -c 0; ulimit -f 10; ulimit -v 8000000; {agents.command(tmp_path)}"
+    # A file that is cut at the limit must not be one that Python compiles.
+    command = (
+        f"export PYTHONDONTWRITEBYTECODE=1; ulimit -c 0; ulimit -f 10; ulimit -v 8000000; {agents.command(tmp_path)}"
+    )
     with session(agents.Watched(), command, shares_files=True) as opened:
         assert runs(opened)
         assert opened.run(dataclasses.replace(KWS, memory_bytes=1 << 40), {})

@@ -41,5 +41,5 @@ def test_whole_models_take_what_is_predicted(board: Userland, tmp_path: Path) ->
         own = h.own - BUILTIN_RUN_BYTES
         assert abs(h.packed - own) <= 0.15 * own + 8_000, h
     errors = [abs(h.packed + h.structures - h.loaded - h.own) / (h.loaded + h.own) for h in found]
-    assert statistics.median(errors) < 0.03
+    assert statistics.median(errors) < 0.05
     assert max(errors) < 0.12
