@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.userland import Userland, userland
+
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
@@ -18,3 +20,12 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
     for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-config"))
+
+
+@pytest.fixture(scope="session")
+def board() -> Userland:
+    """The emulated board; where it cannot be made, what asks for it is skipped."""
+    try:
+        return userland()
+    except LookupError as error:
+        pytest.skip(f"no emulated board: {error}")

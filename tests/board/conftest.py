@@ -13,15 +13,7 @@ from support.accounts import Account, account
 from support.ready import Ready, copied, ready
 from support.remains import left, ports
 from support.sshd import server_program
-from support.userland import CACHE, Userland, userland
-
-
-@pytest.fixture(scope="session")
-def board() -> Userland:
-    try:
-        return userland()
-    except LookupError as error:
-        pytest.skip(f"no emulated board: {error}")
+from support.userland import CACHE, Userland
 
 
 @pytest.fixture(scope="session")

@@ -9,18 +9,10 @@ import pytest
 
 from edgedeploy_profiles.load import load_core
 from support.runtimes import Runtime
-from support.userland import Userland, userland
+from support.userland import Userland
 
 COUNT = int(os.environ.get("KERNEL_CASES", "40"))
 """Cases of each op that a test takes; ``make kernels-test`` takes more."""
-
-
-@pytest.fixture(scope="session")
-def board() -> Userland:
-    try:
-        return userland()
-    except LookupError as error:
-        pytest.skip(f"no emulated board: {error}")
 
 
 @pytest.fixture(scope="session")
