@@ -31,12 +31,13 @@ _LOST = "the connection was lost"
 _PLAIN = f'echo; echo "{_MARK} $$"; {{command}}'
 
 # `cat` sees that the session is gone, whoever killed what, and ends the group; before that the program gets the end of
-# its input and may end by itself. When the program ends first, the group ends with it.
+# its input and may end by itself. When the program ends first, the group ends with it. The program waits for a line of
+# the shell that runs `cat`: a shell that was just forked still has the trap, and would stay.
 _TIED = f"""echo; echo "{_MARK} $$"
 trap : TERM
 exec 3>&2 2>/dev/null
-{{{{ cat; exec >&-; sleep {GRACE_S}; trap "" TERM; kill -TERM -$$; sleep 1; kill -KILL -$$; }}}} 3>&- |
-{{{{ {{command}} 2>&3 3>&-; code=$?; trap "" TERM; kill -TERM -$$; exit $code; }}}}"""
+{{{{ echo; cat; exec >&-; sleep {GRACE_S}; trap "" TERM; kill -TERM -$$; sleep 1; kill -KILL -$$; }}}} 3>&- |
+{{{{ read -r _; {{command}} 2>&3 3>&-; code=$?; trap "" TERM; kill -TERM -$$; exit $code; }}}}"""
 
 
 class SshProcess:
