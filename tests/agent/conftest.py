@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgedeploy.measure.session import Session
-from support import agents
+from support import agents, processes
 
 
 @pytest.fixture
@@ -21,4 +21,4 @@ def link() -> agents.Watched:
 def opened(tmp_path: Path, link: agents.Watched) -> Generator[Session, None, None]:
     with agents.agent(tmp_path, link=link) as session:
         yield session
-    assert agents.ends(link.agent)
+    assert processes.ends(link.agent)

@@ -22,7 +22,7 @@ from edgedeploy.measure.errors import AgentError, BadRequest, Busy, ModelFailed,
 from edgedeploy.measure.session import Session, Settings, session
 from edgedeploy_agent import __version__
 from edgedeploy_partitioner.model.build import Model
-from support import agents, hostile
+from support import agents, hostile, processes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KWS = Settings(EXAMPLES / "dscnn_kws.int8.tflite")
@@ -72,7 +72,7 @@ def test_a_model_that_does_harm_is_a_result_and_the_next_one_runs(
     assert fails(opened, Settings(path, memory_bytes=1 << 28), "out-of-memory").stage == "allocate"
     failure = fails(opened, Settings(EXAMPLES / "custom_erf.int8.tflite"), "refused")
     assert (failure.stage, "unresolved custom op: Erf" in failure.message) == ("allocate", True)
-    assert agents.ends(*agents.children(link.agent))
+    assert processes.ends(*processes.children(link.agent))
     assert runs(opened)
 
 
@@ -86,7 +86,7 @@ def test_a_worker_that_is_killed_is_a_result(
 ) -> None:
     events = opened.measure(KWS)
     until_it_measures(events)
-    [worker] = agents.children(link.agent)
+    [worker] = processes.children(link.agent)
     os.kill(worker, number)
     with pytest.raises(ModelFailed) as failed:
         list(events)
@@ -123,7 +123,7 @@ def _closed(link: agents.Watched, events: Events) -> None:
 
 
 def _agent_killed(link: agents.Watched, events: Events) -> None:
-    agents.kill(link.agent)
+    processes.kill(link.agent)
     with pytest.raises(AgentError, match="local: the agent is gone: it was killed by SIGKILL"):
         list(events)
 
@@ -141,11 +141,11 @@ def test_nothing_is_left_when_a_measurement_ends_early(
     with agents.agent(tmp_path, link=link) as opened:
         events = opened.measure(KWS)
         until_it_measures(events)
-        [worker] = agents.children(link.agent)
+        [worker] = processes.children(link.agent)
         go(link, events)
-        assert agents.ends(worker)
+        assert processes.ends(worker)
         if go is not _closed:
-            assert agents.ends(link.agent)
+            assert processes.ends(link.agent)
         with agents.agent(tmp_path) as other:  # the lock is free
             assert runs(other)
     assert not list(tmp_path.iterdir())
@@ -159,12 +159,12 @@ def test_a_model_that_hangs_ends_with_its_agent(
     with agents.agent(tmp_path, link=link) as opened:
         events = opened.measure(Settings(path))
         next(event for event in events if event.progress.stage == "invoke")
-        [worker] = agents.children(link.agent)
+        [worker] = processes.children(link.agent)
         if end is None:
             link.started[-1].close_stdin()
         else:
             os.kill(link.agent, end)
-        assert agents.ends(worker, link.agent)
+        assert processes.ends(worker, link.agent)
         with pytest.raises(AgentError):
             list(events)
 
@@ -299,12 +299,10 @@ def test_the_governor_is_set_meanwhile_and_restored(
         until_it_measures(events)
         assert governors() == {"performance"}
         if end == "killed":
-            agents.kill(link.agent)
+            processes.kill(link.agent)
         if end == "keeper killed":
-            [keeper] = [
-                p for p in agents.children(link.agent) if b"governor" in Path(f"/proc/{p}/cmdline").read_bytes()
-            ]
-            agents.kill(keeper)
+            [keeper] = [p for p in processes.children(link.agent) if "governor" in processes.command_line(p)]
+            processes.kill(keeper)
             assert governors() == {"performance"}
         with contextlib.suppress(AgentError):
             events.close()

@@ -17,6 +17,7 @@ from edgedeploy.trial import Trial, try_model
 from edgedeploy_agent import trial as agent
 from edgedeploy_partitioner.model.build import Model
 from support.hostile import crashing, endless, huge
+from support.processes import command_lines
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -82,15 +83,7 @@ def test_a_hang_ends_at_the_deadline_and_nothing_is_left(tmp_path: Path) -> None
 
 def _alive(word: str) -> list[str]:
     """Command lines of processes that name ``word``."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue  # it has just ended
-        if word in line:
-            found.append(line)
-    return found
+    return [line for line in command_lines().values() if word in line]
 
 
 def test_a_child_whose_parent_is_gone_ends_itself(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from edgedeploy_profiles.load import load_core
 from support.accounts import Account, account
 from support.board import COMPATIBLE, MODEL
 from support.board import board as serve
+from support.processes import command_line
 from support.sshd import Sshd, make_key, server_program, sshd
 from support.userland import BOOKWORM, CACHE, OTHERS, Userland, userland
 
@@ -91,6 +91,4 @@ def test_a_board_behind_a_jump_host_is_named_set_up_and_used(
 
 
 def _is_emulated(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return b"qemu-aarch64" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
+    return "qemu-aarch64" in command_line(pid)

@@ -12,11 +12,10 @@ from random import Random
 import pytest
 
 from support.accounts import Account, soon
-from support.agents import kill
 from support.board import GOVERNORS
+from support.processes import command_line, descendants, kill
 from support.ready import COMMAND, Ready
 from support.remains import governors, is_locked, left, processes
-from support.sshd import descendants
 
 pytestmark = pytest.mark.board
 
@@ -37,7 +36,7 @@ def of_the_board(program: str) -> Victims:
 
 def the_session(there: Ready) -> list[int]:
     """The SSH server's processes for this connection."""
-    return [p for p in descendants(there.server.process.pid) if b"sshd: " in Path(f"/proc/{p}/cmdline").read_bytes()]
+    return [p for p in descendants(there.server.process.pid) if "sshd: " in command_line(p)]
 
 
 ENDED = "edgedeploy: error: pi: the agent was told to end\n"

@@ -21,12 +21,11 @@ from edgedeploy.link import ssh_process
 from edgedeploy.link.ssh import SshLink
 from edgedeploy.measure import session
 from support.accounts import Account, soon
-from support.agents import kill
 from support.board import another_server
 from support.hostile import large
+from support.processes import command_line, descendants, kill
 from support.ready import COMMAND, Ready
 from support.remains import left, processes
-from support.sshd import descendants
 
 pytestmark = pytest.mark.board
 
@@ -106,9 +105,8 @@ def when_some_is_sent(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) 
 
 def signal_to_the_session(there: Ready, number: signal.Signals) -> None:
     for process in descendants(there.server.process.pid):
-        with contextlib.suppress(OSError):
-            if b"sshd: " in Path(f"/proc/{process}/cmdline").read_bytes():
-                os.kill(process, number)
+        if "sshd: " in command_line(process):
+            kill(process, number)
 
 
 def test_a_connection_that_is_cut_leaves_no_part(

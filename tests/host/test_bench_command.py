@@ -29,7 +29,7 @@ from edgedeploy.measure.errors import ModelFailed
 from edgedeploy.measure.session import Session
 from edgedeploy.measure.subject import subject
 from edgedeploy_partitioner.model.build import Model
-from support import agents, hostile
+from support import hostile, processes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KWS = EXAMPLES / "dscnn_kws.int8.tflite"
@@ -286,11 +286,11 @@ def test_whatever_ends_the_command_leaves_nothing(tmp_path: Path, number: signal
         until = time.monotonic() + 20
         family: set[int] = set()
         while len(family) < 2 and time.monotonic() < until:  # the agent and a worker
-            family = {each for child in agents.children(started.pid) for each in (child, *agents.children(child))}
+            family = {each for child in processes.children(started.pid) for each in (child, *processes.children(child))}
             time.sleep(0.01)
         assert len(family) == 2
         os.kill(started.pid, number)
-        assert agents.ends(started.pid, *family)
+        assert processes.ends(started.pid, *family)
         assert started.communicate()[0] == b""
     assert started.returncode == code
     assert not list(tmp_path.iterdir())

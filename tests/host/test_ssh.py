@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -20,7 +18,8 @@ from edgedeploy.link import LinkError, LinkLost, LinkTimeout, ssh_process
 from edgedeploy.link.forwarding import Forwarding
 from edgedeploy.link.ssh import SshLink
 from support.accounts import Account, soon
-from support.sshd import Sshd, descendants, sshd
+from support.processes import command_line, descendants, kill
+from support.sshd import Sshd, sshd
 
 
 @pytest.fixture
@@ -49,9 +48,7 @@ def test_a_command_that_does_not_end_is_ended(link: SshLink, server: Sshd) -> No
 
 
 def sleeps(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep\x001000")
-    return False
+    return command_line(pid).startswith("sleep 1000")
 
 
 def test_files_go_there_and_back(link: SshLink, server: Sshd, tmp_path: Path) -> None:
@@ -102,9 +99,8 @@ def test_a_connection_that_breaks_in_a_transfer_leaves_nothing(user: Account, se
     def break_off(sent: int) -> None:
         if sent > 1 << 20:
             for pid in descendants(server.process.pid):
-                with contextlib.suppress(OSError):
-                    if b"sshd" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                        os.kill(pid, signal.SIGKILL)
+                if "sshd" in command_line(pid):
+                    kill(pid)
 
     with (
         user.link(server.target) as link,
@@ -141,8 +137,8 @@ def test_a_program_ends_with_its_session(how: str, user: Account, server: Sshd) 
             link.close()
         else:
             for pid in server.sessions():
-                if b"notty" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    os.kill(pid, signal.SIGKILL)
+                if "notty" in command_line(pid):
+                    kill(pid)
         assert soon(lambda: all(map(is_gone, pids)))
         if how == "kill":
             with pytest.raises(LinkLost):

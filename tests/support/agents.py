@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,37 +49,3 @@ def command(folder: Path, *, root: Path | str = "/") -> str:
 def agent(folder: Path, *, link: Watched | None = None, shares_files: bool = True) -> Iterator[Session]:
     with session(link or Watched(), command(folder), shares_files=shares_files) as opened:
         yield opened
-
-
-def children(parent: int) -> list[int]:
-    """Processes that ``parent`` started and that still are."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, ppid = status.read_text().rpartition(") ")[2].split()[:2]
-            if int(ppid) == parent and state != "Z":
-                found.append(int(status.parent.name))
-    return found
-
-
-def alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except OSError:
-        return False
-
-
-def ends(*processes: int, within_s: float = 5.0) -> bool:
-    """Do all of them end in time?"""
-    until = time.monotonic() + within_s
-    while any(map(alive, processes)):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def kill(process: int) -> None:
-    """Also one that has ended by itself meanwhile: its parent was killed before it."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process, 9)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from support.accounts import soon
 from support.board import GOVERNORS
+from support.processes import command_lines
 from support.sshd import Sshd
 
 _LISTENS = "0A"
@@ -17,8 +18,8 @@ _LISTENS = "0A"
 
 def processes(programs: Path, word: str = "") -> list[int]:
     """Processes of the board that has these programs whose command line has ``word``, whoever their parents are."""
-    view = f"{programs.with_name('view')}".encode()
-    return [pid for pid, line in _command_lines() if view in line and word.encode() in line]
+    view = f"{programs.with_name('view')}"
+    return [pid for pid, line in command_lines().items() if view in line and word in line]
 
 
 def ports() -> set[int]:
@@ -54,20 +55,12 @@ def left(server: Sshd, programs: Path) -> list[str]:
 
 
 def _left(server: Sshd, programs: Path) -> Iterator[str]:
-    lines = dict(_command_lines())
+    lines = command_lines()
     for pid in {*processes(programs), *server.sessions()}:
-        yield f"process {pid}: {lines.get(pid, b'').decode(errors='replace')}"
+        yield f"process {pid}: {lines.get(pid, '')}"
     if is_locked(programs):
         yield "the lock"
     if governors(programs) != {GOVERNORS[0]}:
         yield f"governors {governors(programs)}"
     files = [*programs.with_name("tmp").iterdir(), *server.home.rglob("*.part-*"), *server.home.rglob("*.core")]
     yield from map(str, files)
-
-
-def _command_lines() -> Iterator[tuple[int, bytes]]:
-    for place in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            line = (place / "cmdline").read_bytes().replace(b"\0", b" ")
-            if line:  # a zombie has none
-                yield int(place.name), line

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.processes import descendants
+
 PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
 _START_S = 10
 
@@ -68,20 +70,6 @@ def server_program() -> str:
     if not program or not shutil.which("ssh-keygen"):
         raise LookupError("no OpenSSH server here: make system-deps")
     return program
-
-
-def descendants(pid: int) -> list[int]:
-    """Of a process that runs, by what /proc says."""
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parents.setdefault(int(stat.read_text().rpartition(")")[2].split()[1]), []).append(int(stat.parent.name))
-    found: list[int] = []
-    todo = [pid]
-    while todo:
-        todo += (children := parents.get(todo.pop(), []))
-        found += children
-    return found
 
 
 @contextlib.contextmanager
