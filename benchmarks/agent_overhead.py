@@ -3,8 +3,8 @@
 
     python benchmarks/agent_overhead.py [--rounds N] [MODEL...]
 
-The two alternate, a second each, so that both see the same machine; which is first alternates, too. Of the ratios of the
-rounds the median counts. Exit 1 if one differs by more than 3%.
+The two alternate, a second each, so that both see the same machine; which is first alternates, too. Of the ratios the
+median counts. Exit 1 if one differs by more than 3%.
 """
 
 from __future__ import annotations

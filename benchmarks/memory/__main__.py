@@ -111,11 +111,11 @@ def _both(pair: Pair) -> str:
 def _summary(results: Sequence[Result]) -> list[str]:
     exact = [r for r in results if r.is_exact]
     hit = sum(r.arena.error == 0 for r in exact)
-    over = sum(r.arena.predicted >= r.arena.measured for r in results if not r.is_exact)
+    held = sum(r.has_arena_inside for r in results if not r.is_exact)
     peaks = [r for r in results if r.peak is not None]
     others = len(results) - len(exact)
     lines = [
-        f"  arena  {hit} of {len(exact)} exact to the byte; the bounds of the other {others} hold for {over}",
+        f"  arena  {hit} of {len(exact)} exact to the byte; the bounds of the other {others} hold for {held}",
         f"  heap   {_errors(results, lambda r: r.heap)}",
     ]
     if peaks:

@@ -19,7 +19,7 @@ from edgedeploy_partitioner.memory import interpreter, xnnpack
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import Plan
 from edgedeploy_profiles import load_board, load_core
-from support.runtimes import Runtime
+from support.runtimes import UNCACHED, Runtime
 
 _BATCH = 20  # models a process: each is a fork of one that has the runtime
 _DEADLINE_S = 20
@@ -58,11 +58,21 @@ class Result:
 
     model: Path
     arena: Pair
+    arena_low: int
+    arena_high: int | None
     is_exact: bool
     heap: Pair
     peak: Pair | None  # None where it cannot be measured: of an emulated process it is the emulator's
     low: int
     high: int | None
+
+    @property
+    def has_arena_inside(self) -> bool:
+        return (
+            self.arena_low
+            <= self.arena.measured
+            <= (self.arena.measured if self.arena_high is None else self.arena_high)
+        )
 
     @property
     def is_inside(self) -> bool:
@@ -83,9 +93,10 @@ def compare(models: Sequence[Path], setting: Setting, tiny: Path, repeats: int =
     """
     for i in range(0, len(models), _BATCH):
         batch = models[i : i + _BATCH]
-        answers = [_measure(batch, setting, tiny) for _ in range(repeats)]
-        for model, of_model in zip(batch, zip(*answers, strict=True), strict=True):
-            yield _result(model, sorted(of_model, key=_grown)[repeats // 2], setting)
+        heaps = _measure(batch, setting, tiny, UNCACHED)
+        answers = [_measure(batch, setting, tiny, {}) for _ in range(repeats)]
+        for model, heap, of_model in zip(batch, heaps, zip(*answers, strict=True), strict=True):
+            yield _result(model, heap, sorted(of_model, key=_grown)[repeats // 2], setting)
 
 
 def _grown(answer: Mapping[str, Any]) -> int:
@@ -94,7 +105,7 @@ def _grown(answer: Mapping[str, Any]) -> int:
     return answer["peak_bytes"] - answer["stages"]["before"]["rss_bytes"] if known else -1
 
 
-def _measure(models: Iterable[Path], setting: Setting, tiny: Path) -> list[dict[str, Any]]:
+def _measure(models: Iterable[Path], setting: Setting, tiny: Path, more: Mapping[str, str]) -> list[dict[str, Any]]:
     paths = list(models)
     command, environment = setting.runtime.start(
         "-m", footprint.__name__, "--xnnpack", "default" if setting.xnnpack else "off", "--first", str(tiny),
@@ -103,7 +114,7 @@ def _measure(models: Iterable[Path], setting: Setting, tiny: Path) -> list[dict[
     try:
         done = subprocess.run(
             command,
-            env=environment,
+            env={**environment, **more},
             capture_output=True,
             text=True,
             check=False,
@@ -118,7 +129,7 @@ def _measure(models: Iterable[Path], setting: Setting, tiny: Path) -> list[dict[
     return answers
 
 
-def _result(model: Path, answer: Mapping[str, Any], setting: Setting) -> Result | Skipped:
+def _result(model: Path, heap: Mapping[str, Any], answer: Mapping[str, Any], setting: Setting) -> Result | Skipped:
     if answer["error"]:
         return Skipped(model, f"does not run: {answer['error']}")
     if answer["arenas"] is None or answer["stages"]["run"]["heap_bytes"] is None:
@@ -128,14 +139,16 @@ def _result(model: Path, answer: Mapping[str, Any], setting: Setting) -> Result 
         plan = _plan(graph, setting)
     except PlanningError as error:
         return Skipped(model, f"is not planned: {error}")
-    before, after = answer["stages"]["before"], answer["stages"]["run"]
+    before, after = (heap["stages"][stage]["heap_bytes"] for stage in ("before", "run"))
     memory, peak = plan.memory, None if setting.runtime.is_emulated else answer["peak_bytes"]
     return Result(
         model=model,
         arena=Pair(memory.arena_bytes, answer["arenas"][0]["arena_bytes"]),
+        arena_low=memory.bounds["arena_bytes"][0],
+        arena_high=memory.bounds["arena_bytes"][1],
         is_exact=memory.arena_exact,
-        heap=Pair(_heap(plan, graph), after["heap_bytes"] - before["heap_bytes"]),
-        peak=None if peak is None else Pair(memory.peak_bytes, peak - before["rss_bytes"]),
+        heap=Pair(_heap(plan, graph), after - before),
+        peak=None if peak is None else Pair(memory.peak_bytes, _grown(answer)),
         low=memory.peak_low_bytes,
         high=memory.peak_high_bytes,
     )

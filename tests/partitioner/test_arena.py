@@ -84,6 +84,33 @@ def test_what_control_flow_runs_reads_the_tensors_of_its_caller(name: str) -> No
     assert seen == 2
 
 
+def handing_on(used: str) -> bytes:
+    """WHILE whose body changes the first tensor and hands on the second; of both results one is returned."""
+    model = Model()
+    main, cond, body = (model.subgraph(name) for name in ("main", "cond", "body"))
+    given = [main.apply("NEG", [main.input((n,))], (n,)) for n in (1, 100)]
+    results = [main.tensor((n,)) for n in (1, 100)]
+    main.op("WHILE", given, results, cond_subgraph_index=1, body_subgraph_index=2)
+    more = {"returned": results[1:], "read": [main.apply("NEG", results[1:], (100,))] if used == "read" else []}
+    main.outputs(results[0], *more.get(used, []))
+    first, _ = cond.input((1,)), cond.input((100,))
+    cond.outputs(cond.apply("GREATER", [first, cond.constant(np.ones(1, np.float32))], (1,), "bool"))
+    changed, kept = body.input((1,)), body.input((100,))
+    body.outputs(body.apply("SUB", [changed, body.constant(np.ones(1, np.float32))], (1,)), kept)
+    return model.build()
+
+
+@pytest.mark.parametrize("used", ["nowhere", "returned", "read"])
+def test_a_result_that_a_body_hands_on_takes_nothing_if_nobody_reads_it(used: str) -> None:
+    graph = read_bytes(handing_on(used))
+    [answer] = inspect_all([bytes(graph.source)], xnnpack=False, run=True)
+    assert answer.subgraphs is not None
+    assert not answer.failure
+    main = graph.subgraphs[0]
+    nodes = [ExecutedNode(s.op, s.members, s.inputs, s.outputs) for s in replay(file_plan(main), [])]
+    assert (arena(graph, main, nodes).bytes, 0) == real_bytes(answer.subgraphs[0])
+
+
 @pytest.mark.parametrize("xnnpack", [True, False])
 @pytest.mark.parametrize("ops", [8, 30, 90])
 def test_equals_the_runtime_on_random_graphs(ops: int, xnnpack: bool) -> None:

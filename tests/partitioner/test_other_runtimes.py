@@ -74,7 +74,7 @@ def test_the_arena_of_a_plan_is_the_runtimes(path: Path, xnnpack: str, runtime: 
 
 
 def planned(model: Path, runtime: str, xnnpack: str = "default") -> Plan:
-    return partition(model, "rpi5", runtime=runtime, xnnpack=xnnpack, threads=1)
+    return partition(model, "local", runtime=runtime, xnnpack=xnnpack, threads=1)
 
 
 def test_an_unknown_runtime_is_refused_with_those_that_are_known() -> None:

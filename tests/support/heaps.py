@@ -17,7 +17,7 @@ from edgedeploy_profiles import load_board, load_core
 from edgedeploy_profiles.schema import Core
 from support.arenas import executed_nodes, real_bytes
 from support.runtime import inspect_all
-from support.runtimes import HERE, Runtime
+from support.runtimes import HERE, UNCACHED, Runtime
 
 BUILTIN_RUN_BYTES = 4000  # what allocating and running costs on the heap without XNNPACK, beside arenas
 ARENA_SLACK_BYTES = 64  # so that each can be aligned
@@ -47,7 +47,7 @@ def heaps(
     for path, (_, data) in zip(paths, models, strict=True):
         path.write_bytes(data)
     command, environment = runtime.start("-m", footprint.__name__, *options, *map(str, paths))
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, env=environment | UNCACHED, capture_output=True, text=True, timeout=120, check=True)
     answers = inspect_all([data for _, data in models], xnnpack=not options, run=True, runtime=runtime)
     found = []
     for (name, data), answer, line in zip(models, answers, done.stdout.splitlines(), strict=True):

@@ -23,6 +23,10 @@ AGENT = ROOT / "device_agent"
 OTHERS = (("ai-edge-litert", "2.1.0"), ("tflite-runtime", "2.14.0"))
 
 
+UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+"""For who asks malloc what it gave out: blocks in a thread's cache count as given out, and how many is chance."""
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """A runtime, and the command that starts a Python which has it and the agent. ``board`` has such a CPU."""

@@ -90,8 +90,8 @@ def lifetimes(
     """The blocks that TFLite plans for ``nodes``, which run in that order."""
     nodes = _with_borders(subgraph, nodes)
     places = _prepared(subgraph, nodes, release)
-    lent = _lent(graph, subgraph)
-    blocks = {b.tensor: b for b in _tensor_blocks(subgraph, nodes, places) if b.tensor not in lent}
+    none = _lent(graph, subgraph) | _passed_on(graph, subgraph)
+    blocks = {b.tensor: b for b in _tensor_blocks(subgraph, nodes, places) if b.tensor not in none}
     blocks |= {b.tensor: b for b in _sized_by_options(graph, subgraph, nodes, blocks)}
     met: list[list[int]] = [[] for _ in nodes] or [[]]
     for block in blocks.values():
@@ -181,6 +181,18 @@ def _lent(graph: Graph, subgraph: Subgraph) -> frozenset[int]:
     if any(op.code == "WHILE" and position == 0 for op, position in calls):
         return frozenset(subgraph.inputs) - set(subgraph.consumers)
     return frozenset(subgraph.inputs if any(op.code in _LENDING for op, _ in calls) else ())
+
+
+def _passed_on(graph: Graph, subgraph: Subgraph) -> frozenset[int]:
+    """Results of a WHILE that its body hands on unchanged and nobody reads: the runtime drops them."""
+    return frozenset(
+        result
+        for op in subgraph.ops
+        if op.code == "WHILE" and len(op.callees) == 2
+        for body in [graph.subgraphs[op.callees[1]]]
+        for result, given, returned in zip(op.outputs, body.inputs, body.outputs, strict=False)
+        if given == returned and result not in subgraph.consumers and result not in subgraph.outputs
+    )
 
 
 def _callers(graph: Graph, subgraph: Subgraph) -> Iterator[Op]:
