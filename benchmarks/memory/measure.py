@@ -88,8 +88,8 @@ class Skipped(NamedTuple):
 def compare(models: Sequence[Path], setting: Setting, tiny: Path, repeats: int = 1) -> Iterator[Result | Skipped]:
     """Each model predicted and measured. ``tiny`` runs first in each process, for what any model needs.
 
-    Of ``repeats`` processes the one with the median peak counts: where blocks lie in the heap differs from one to the
-    next, and with it what of it is left unused.
+    The heap is that of a process without malloc's thread cache. Of ``repeats`` more the one with the median peak
+    counts: where blocks lie in the heap differs from one to the next, and with it what of it is left unused.
     """
     for i in range(0, len(models), _BATCH):
         batch = models[i : i + _BATCH]
@@ -105,7 +105,7 @@ def _grown(answer: Mapping[str, Any]) -> int:
     return answer["peak_bytes"] - answer["stages"]["before"]["rss_bytes"] if known else -1
 
 
-def _measure(models: Iterable[Path], setting: Setting, tiny: Path, more: Mapping[str, str]) -> list[dict[str, Any]]:
+def _measure(models: Iterable[Path], setting: Setting, tiny: Path, extra: Mapping[str, str]) -> list[dict[str, Any]]:
     paths = list(models)
     command, environment = setting.runtime.start(
         "-m", footprint.__name__, "--xnnpack", "default" if setting.xnnpack else "off", "--first", str(tiny),
@@ -114,7 +114,7 @@ def _measure(models: Iterable[Path], setting: Setting, tiny: Path, more: Mapping
     try:
         done = subprocess.run(
             command,
-            env={**environment, **more},
+            env={**environment, **extra},
             capture_output=True,
             text=True,
             check=False,
@@ -130,9 +130,9 @@ def _measure(models: Iterable[Path], setting: Setting, tiny: Path, more: Mapping
 
 
 def _result(model: Path, heap: Mapping[str, Any], answer: Mapping[str, Any], setting: Setting) -> Result | Skipped:
-    if answer["error"]:
-        return Skipped(model, f"does not run: {answer['error']}")
-    if answer["arenas"] is None or answer["stages"]["run"]["heap_bytes"] is None:
+    if error := answer["error"] or heap["error"]:
+        return Skipped(model, f"does not run: {error}")
+    if answer["arenas"] is None or heap["stages"]["run"]["heap_bytes"] is None:
         return Skipped(model, "cannot be looked into: another C library than glibc 2.33 or newer, or another runtime")
     try:
         graph = read_model(model)

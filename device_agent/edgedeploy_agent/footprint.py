@@ -14,9 +14,10 @@ its inputs are copied from; null where it cannot be reset. A has ``arena_bytes``
 subgraph; ``arenas`` is null where the runtime cannot be looked into.
 
 ``--first`` runs a model once beforehand, keeps it, and settles the process: all that the libraries have of code is made
-resident and what malloc has free goes back to the system. So "before" holds what any model needs, and what grows
-afterwards is the model's own. Each model has a forked process of its own; without ``--first`` only the heap and the
-anonymous bytes mean anything there, as such a process has not mapped the runtime's pages yet.
+resident, what malloc has free goes back to the system, and the holes of its heap are filled. So "before" holds what any
+model needs, and what grows afterwards is the model's own. Each model has a forked process of its own; without
+``--first`` only the heap and the anonymous bytes mean anything there, as such a process has not mapped the runtime's
+pages yet.
 """
 
 from __future__ import annotations
@@ -157,17 +158,18 @@ def usage() -> dict[str, int | None]:
 
 def heap_bytes() -> int | None:
     """Bytes that malloc has given out in all its arenas; None without glibc 2.33 or newer."""
-    try:
-        ask = ctypes.CDLL(None).mallinfo2
-    except AttributeError:
+    ask = _mallinfo2()
+    if ask is None:
         return None
-    ask.restype = _Mallinfo2
     info = ask()
     return int(info.uordblks + info.hblkhd)
 
 
 def settle() -> None:
-    """Make every page of the libraries resident, and leave malloc nothing free but the end of its heap."""
+    """Make every page of the libraries resident, and leave malloc little that is free but the end of its heap.
+
+    The latter needs glibc 2.33 or newer.
+    """
     page = os.sysconf("SC_PAGE_SIZE")
     with open("/proc/self/maps") as maps:
         mapped = [line.split() for line in maps]
@@ -178,27 +180,39 @@ def settle() -> None:
                 ctypes.c_char.from_address(address).value  # noqa: B018 - reading it is the point
     with contextlib.suppress(AttributeError):  # another C library than glibc
         ctypes.CDLL(None).malloc_trim(0)
-        _fill_holes()
+    _fill_holes()
 
 
 def _fill_holes() -> None:
     """Take the free blocks between others. What a model puts there is no growth, and how much it finds depends on what
     the process did before."""
-    c = ctypes.CDLL(None)
-    c.mallinfo2.restype = _Mallinfo2
-    c.malloc.restype, c.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    malloc, ask = ctypes.CDLL(None).malloc, _mallinfo2()
+    malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    if ask is None:
+        return
+    left = holes(ask())
+    for size in (*(1 << n for n in range(17, 10, -1)), *range(1024, 16, -16)):
+        most = _CACHED if size <= _CACHED_BYTES else 0
+        misses = 0
+        while left and misses <= most:
+            malloc(size - 8)
+            before, left = left, holes(ask())
+            misses = 0 if left < before else misses + 1
 
-    def holes() -> int:
-        info = c.mallinfo2()
-        return int(info.fordblks - info.keepcost)
 
-    left = holes()
-    for size in (*(1 << n for n in range(17, 10, -1)), *range(1024, 8, -16)):
-        misses = _CACHED if size <= _CACHED_BYTES else 0
-        while left and misses >= 0:
-            c.malloc(size - 8)
-            before, left = left, holes()
-            misses -= left >= before
+def holes(info: Any) -> int:
+    """Bytes of glibc's ``mallinfo2`` that are free, but for the end of the heap."""
+    return int(info.fordblks - info.keepcost)
+
+
+def _mallinfo2() -> Any:
+    """glibc's function, None where the C library has none. Each call takes memory, freed again at some time."""
+    try:
+        ask = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return None
+    ask.restype = _Mallinfo2
+    return ask
 
 
 def reset_peak() -> bool:

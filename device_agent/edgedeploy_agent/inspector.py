@@ -19,6 +19,7 @@ also tried without "run", and added as "not_run".
 from __future__ import annotations
 
 import base64
+import contextlib
 import ctypes as c
 import itertools
 import json
@@ -27,6 +28,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from edgedeploy_agent import tflite_abi as abi
 
@@ -237,6 +240,13 @@ def _runtime() -> Any:
     return interpreter
 
 
+def _write_zeros(interpreter: Any) -> None:
+    """Into what can be written: texts, resources and 4 bits stay as they are."""
+    for tensor in interpreter.get_input_details():
+        with contextlib.suppress(TypeError, ValueError):
+            interpreter.set_tensor(tensor["index"], np.zeros(tensor["shape"], tensor["dtype"]))
+
+
 def inspect_model(
     model: bytes, *, xnnpack: bool = True, claims: Claims | None = None, run: bool = False, threads: int = 1
 ) -> tuple[tuple[SubgraphPlan, ...], str]:
@@ -255,6 +265,7 @@ def inspect_model(
     try:
         interpreter.allocate_tensors()
         if run:
+            _write_zeros(interpreter)
             interpreter.invoke()
     except (RuntimeError, ValueError) as error:
         refusal = str(error)

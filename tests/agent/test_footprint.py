@@ -25,6 +25,30 @@ def measured(*arguments: str | Path) -> tuple[int, list[dict[str, Any]]]:
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
+# Leaves holes of three sizes, as many as said, between blocks that stay. Prints their bytes before and after.
+HOLED = """
+import ctypes, sys
+from edgedeploy_agent import footprint
+c = ctypes.CDLL(None)
+c.malloc.restype, c.malloc.argtypes, c.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+blocks = [c.malloc(size) for _ in range(int(sys.argv[1])) for size in (40, 100, 200, 5000)]
+for block in blocks[::2]:
+    c.free(block)
+ask = footprint._mallinfo2()
+before = footprint.holes(ask())
+footprint.settle()
+print(before, footprint.holes(ask()))
+"""
+
+
+@pytest.mark.skipif(footprint.heap_bytes() is None, reason="glibc 2.33 or newer says what malloc gave out")
+def test_a_settled_process_has_no_holes_in_its_heap() -> None:
+    done = subprocess.run([sys.executable, "-c", HOLED, "1000"], capture_output=True, text=True, timeout=60, check=True)
+    before, after = map(int, done.stdout.split())
+    assert before > 200_000
+    assert after < 8_000
+
+
 @pytest.mark.skipif(footprint.heap_bytes() is None, reason="glibc 2.33 or newer says what malloc gave out")
 def test_each_stage_has_what_it_adds() -> None:
     status, [unet] = measured("--first", KWS, UNET)

@@ -152,6 +152,15 @@ def test_what_a_program_started_ends_with_it(link: SshLink) -> None:
     assert soon(lambda: process.poll() == 0)
 
 
+def test_programs_that_end_at_once_leave_nothing(link: SshLink) -> None:
+    """Many at a time, so that the shell which ends a group may not have run yet when the program has."""
+    for _ in range(4):
+        processes = [link.start("exit 7") for _ in range(8)]
+        assert soon(lambda: all(process.poll() == 7 for process in processes)), [p.poll() for p in processes]  # noqa: B023
+        for process in processes:
+            process.close()
+
+
 def test_a_port_is_forwarded(link: SshLink) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

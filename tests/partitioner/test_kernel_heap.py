@@ -12,6 +12,7 @@ import pytest
 from benchmarks.memory.measure import Result, Setting, compare
 from edgedeploy import partition
 from edgedeploy_agent import footprint
+from edgedeploy_partitioner.checker import check
 from edgedeploy_partitioner.memory import gemmlowp, ruy
 from edgedeploy_partitioner.memory.malloc import Malloc
 from edgedeploy_partitioner.memory.ruy import Product, layout
@@ -86,8 +87,10 @@ def test_room_to_transpose_that_is_not_needed_takes_no_memory(
     """All of it is in the arena, and the peak is less."""
     path = tmp_path / "m.tflite"
     path.write_bytes(products(transposed_left, stored_right).build())
-    memory = partition(read_bytes(path.read_bytes()), "local", xnnpack="off").memory
-    size = 4 * 512 * 512
+    graph = read_bytes(path.read_bytes())
+    plan = partition(graph, "local", xnnpack="off")
+    assert check(plan, graph) == ()
+    memory, size = plan.memory, 4 * 512 * 512
     assert memory.arena_bytes == 7 * size
     assert abs(memory.unwritten_bytes - unwritten * size) <= 2 * 4096
     lines = ("arena_bytes", "persistent_bytes", "interpreter_bytes", "model_bytes")

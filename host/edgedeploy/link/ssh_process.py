@@ -37,7 +37,7 @@ _TIED = f"""echo; echo "{_MARK} $$"
 trap : TERM
 exec 3>&2 2>/dev/null
 {{{{ echo; cat; exec >&-; sleep {GRACE_S}; trap "" TERM; kill -TERM -$$; sleep 1; kill -KILL -$$; }}}} 3>&- |
-{{{{ read -r _; {{command}} 2>&3 3>&-; code=$?; trap "" TERM; kill -TERM -$$; exit $code; }}}}"""
+{{{{ read -r _ || exit 1; {{command}} 2>&3 3>&-; code=$?; trap "" TERM; kill -TERM -$$; exit $code; }}}}"""
 
 
 class SshProcess:

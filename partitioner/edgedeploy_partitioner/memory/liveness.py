@@ -90,8 +90,8 @@ def lifetimes(
     """The blocks that TFLite plans for ``nodes``, which run in that order."""
     nodes = _with_borders(subgraph, nodes)
     places = _prepared(subgraph, nodes, release)
-    none = _lent(graph, subgraph) | _passed_on(graph, subgraph)
-    blocks = {b.tensor: b for b in _tensor_blocks(subgraph, nodes, places) if b.tensor not in none}
+    without = _lent(graph, subgraph) | _passed_on(graph, subgraph)
+    blocks = {b.tensor: b for b in _tensor_blocks(subgraph, nodes, places) if b.tensor not in without}
     blocks |= {b.tensor: b for b in _sized_by_options(graph, subgraph, nodes, blocks)}
     met: list[list[int]] = [[] for _ in nodes] or [[]]
     for block in blocks.values():
@@ -117,7 +117,7 @@ def owners(subgraph: Subgraph, nodes: Sequence[ExecutedNode]) -> Mapping[int, in
     return _sharing(subgraph, _with_borders(subgraph, nodes), _known(subgraph, nodes))
 
 
-def sure_bytes(subgraph: Subgraph) -> Mapping[int, int]:
+def sure_bytes(graph: Graph, subgraph: Subgraph) -> Mapping[int, int]:
     """What each computed tensor takes of the arena while it lives and is no delegate's, whoever runs the ops: a lower
     bound, for a result that may be written over an input counts nothing."""
     may_share = {op.outputs[0] for op in subgraph.ops if op.code in (*_IN_PLACE, *FOLDING, *SHAPES) and op.outputs}
@@ -126,7 +126,7 @@ def sure_bytes(subgraph: Subgraph) -> Mapping[int, int]:
     may_be_persistent = {t for op in subgraph.ops for t in prepared(subgraph, [(op, True)]).persistent}
     sized_by_options = {t for op in subgraph.ops if op.name == DETECTION for t in op.outputs}
     fixed = {t for i in subgraph.folded for t in subgraph.ops[i].outputs} | may_share | may_be_on_heap
-    fixed |= may_be_persistent | sized_by_options
+    fixed |= may_be_persistent | sized_by_options | _passed_on(graph, subgraph)
     return {
         t.id: t.nbytes
         for t in subgraph.tensors

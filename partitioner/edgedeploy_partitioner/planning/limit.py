@@ -84,7 +84,7 @@ def _tightened(
 ) -> Settled | None:
     """The best schedule of the main subgraph that keeps the limit beside those of the others."""
     scn, main = scenes[search.main], settled[search.main]
-    sizes, inputs = sure_bytes(scn.subgraph), frozenset(scn.subgraph.inputs)
+    sizes, inputs = sure_bytes(search.graph, scn.subgraph), frozenset(scn.subgraph.inputs)
     offers: list[Offer] = [(main.schedule, main.order), *main.others]
     tried = list(main.orders_tried)
 
