@@ -23,15 +23,18 @@ Verdict = Claim | Literal["leaves"]
 Features = Mapping[str, Feature]
 Box = dict[str, Allowed]
 _GENERAL = ("out.rank", "out.empty", "in1.empty", "in0.empty", "inputs", "outputs", "in1.rank", "in0.rank", "scale_min")
+_CHANGES_WITH_ALL = "result_fits"  # models are varied without regard to what shape then follows
 _ORDER: tuple[Claim, ...] = ("unpacks", "takes", "fails", "undoes")
 
 
 class Observation(NamedTuple):
-    """One single-op model: its key, what XNNPACK did, and words that say what the model was."""
+    """One single-op model: its key, what XNNPACK did, words that say what the model was, and whether it ended the
+    process."""
 
     key: Key
     verdict: Verdict
     label: str
+    died: bool = False
 
 
 def learn(observations: Iterable[Observation]) -> tuple[CensusRow, ...]:
@@ -100,14 +103,18 @@ def _hull(inner: Sequence[Features]) -> Box:
 
 
 def _simplest(box: Box, others: Sequence[Features]) -> Box:
-    """``box`` without the sides that keep none of ``others`` out."""
+    """``box`` without the sides that keep none of ``others`` out. What most variations change, too, stands for none of
+    the other sides: it keeps out what they cannot."""
+    last = {_CHANGES_WITH_ALL: box[_CHANGES_WITH_ALL]} if _CHANGES_WITH_ALL in box else {}
+    whole, box = box, {name: allowed for name, allowed in box.items() if name not in last}
     kept_out = [features for features in others if not inside(features, box)]
+    is_needed = any(inside(features, box) and not inside(features, whole) for features in others)
     for name, _ in sorted(box.items(), key=_order):
         for smaller in _without(box, name):
             if not any(inside(features, smaller) for features in kept_out):
                 box = smaller
                 break
-    return box
+    return {**box, **last} if is_needed else box
 
 
 def _widest(box: Box, wanted: Sequence[Features], others: Sequence[Features]) -> Box:

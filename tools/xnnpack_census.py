@@ -2,6 +2,7 @@
 """Take the census of the XNNPACK inside a TFLite runtime: which ops it claims, and in which circumstances.
 
     python tools/xnnpack_census.py here --out FILE [--python P]    for the runtime of this Python, or of P
+    python tools/xnnpack_census.py here --out FILE [--python P] --library libedgedeploy.so    as that switches it on
 
 or, for another machine, in three steps, the middle one there, which needs only the agent and the runtime:
 
@@ -30,17 +31,23 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from census_cases import Case, variations
+from census_cases import Case, Operand, variations
 from census_graphs import RULES, kernel_models, rule_models
 from census_learn import Observation, Verdict, conflicts, learn, toml_list, toml_rows
 from census_ops import UNPACKING, base_cases, grid_cases
 from edgedeploy_agent import inspector, trial
+from edgedeploy_partitioner.edp import switching
 from edgedeploy_partitioner.errors import InputError
+from edgedeploy_partitioner.model.fingerprint import fingerprints
 from edgedeploy_partitioner.model.read import read_bytes
+from edgedeploy_partitioner.model.shapes.site import ShapeMismatch
+from edgedeploy_partitioner.model.shapes.walk import result_shapes
 from edgedeploy_partitioner.runtime.census_key import Key, key_of, unpacked_as
 
 _PER_KEY = 2  # models with the same key, to see whether they are treated alike
@@ -54,9 +61,20 @@ _NO_KERNEL = re.compile(r"Didn't find op for builtin|unresolved custom op|builti
 def models() -> Iterator[dict[str, Any]]:
     """Requests to the inspector: single ops with XNNPACK and without, graphs, and ops to see if there is a kernel."""
     yield from op_requests(_cases(random.Random(0)))
+    yield from _rule_requests()
+    yield from kernel_requests()
+
+
+def switched_models(library: Path) -> Iterator[dict[str, Any]]:
+    """The same for XNNPACK as ``library`` applies it, but for the kernels: it looks at results as they are stored, and
+    its 8-bit kernels of 2.14 take other quantisation than those that the first cases have."""
+    ops = op_requests(_cases(random.Random(0), of_quantisation=True), fitted_too=True)
+    yield from (switched(request, library) for request in chain(ops, _rule_requests()))
+
+
+def _rule_requests() -> Iterator[dict[str, Any]]:
     for rule, model in rule_models().items():
         yield {**_request("rule", model), "rule": rule}
-    yield from kernel_requests()
 
 
 def kernel_requests() -> Iterator[dict[str, Any]]:
@@ -64,9 +82,17 @@ def kernel_requests() -> Iterator[dict[str, Any]]:
         yield {**_request("kernel", model), "name": name, "version": version, "xnnpack": False}
 
 
-def op_requests(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
-    """Requests for ``cases``, of those with equal keys and sources only the first few."""
+def switched(request: Mapping[str, Any], library: Path) -> dict[str, Any]:
+    """The same of XNNPACK as ``library`` applies it, and none after it."""
+    plan = switching(fingerprints(read_bytes(base64.b64decode(request["base64"]))))
+    return {**request, "xnnpack": False, "library": str(library), "plan": base64.b64encode(plan).decode()}
+
+
+def op_requests(cases: Iterable[Case], *, fitted_too: bool = False) -> Iterator[dict[str, Any]]:
+    """Requests for ``cases``, of those with equal keys and sources only the first few. ``fitted_too``: those whose
+    results are stored otherwise than they follow also as they would be."""
     seen: Counter[str] = Counter()
+    fitted: list[Case] = []
     for case in cases:
         try:
             model = case.build()
@@ -78,6 +104,20 @@ def op_requests(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
         if seen[alike] <= _PER_KEY:
             yield {**_request("op", model), "label": f"{case.op} {case.label}", "run": True, "compare": True}
             yield from _with_reader(case)
+            if fitted_too and key.features.get("result_fits") is False:
+                fitted += _fitted(case, model)
+    if fitted:
+        yield from op_requests(fitted)
+
+
+def _fitted(case: Case, model: bytes) -> Iterator[Case]:
+    """The case with results of the shapes that follow from its operands, if any do."""
+    graph = read_bytes(model)
+    with contextlib.suppress(ShapeMismatch):
+        shapes = result_shapes(graph, graph.subgraphs[0].ops[-1]) or ()
+        if len(shapes) == len(case.outputs):
+            outputs = tuple(replace(o, shape=tuple(shape)) for o, shape in zip(case.outputs, shapes, strict=True))
+            yield replace(case, outputs=outputs, label=f"{case.label}; fitted")
 
 
 def _with_reader(case: Case) -> Iterator[dict[str, Any]]:
@@ -91,19 +131,27 @@ def _request(about: str, model: bytes) -> dict[str, Any]:
     return {"about": about, "base64": base64.b64encode(model).decode()}
 
 
-def _cases(rng: random.Random) -> Iterator[Case]:
-    """Good models first: of those with the same key only some are tried."""
+def _cases(rng: random.Random, *, of_quantisation: bool = False) -> Iterator[Case]:
+    """Good models first: of those with the same key only some are tried. All variations are of the first case of each
+    op and types, and ``of_quantisation`` by tensor and by channel, and some of the others."""
     yield from base_cases()
     yield from grid_cases()
     first: set[tuple[str, str]] = set()
     for case in base_cases():
-        group = case.op, " ".join("-" if o.source == "-" else o.dtype for o in (*case.inputs, *case.outputs))
+        group = case.op, " ".join(_kind(o, of_quantisation) for o in (*case.inputs, *case.outputs))
         varied = list(variations(case))
         whole = group not in first or case.op in UNPACKING
         yield from varied if whole else rng.sample(varied, min(_OF_OTHERS, len(varied)))
         for once in rng.choices(varied, k=_OF_OTHERS if group in first else _PAIRS):
             yield rng.choice([once, *variations(once)])
         first.add(group)
+
+
+def _kind(operand: Operand, of_quantisation: bool) -> str:
+    if operand.source == "-":
+        return "-"
+    scales = len(operand.quant.scales) if of_quantisation and operand.quant is not None else 0
+    return operand.dtype + ("" if scales < 1 else " by channel" if scales > 1 else " by tensor")
 
 
 def _key(model: bytes) -> Key:
@@ -128,7 +176,15 @@ def observations(asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -
         if last is not None:
             yield last
         verdict = _verdict(answer) if request["about"] == "op" else None
-        last = verdict and Observation(_key(base64.b64decode(request["base64"])), verdict, request["label"])
+        last = verdict and Observation(
+            _key(base64.b64decode(request["base64"])), verdict, request["label"], "signal" in answer
+        )
+
+
+def _without_chance(seen: Sequence[Observation]) -> list[Observation]:
+    """Without those that died where others with the same key ran: what is written past a buffer kills by chance."""
+    ran = {repr(s.key) for s in seen if s.verdict == "takes"}
+    return [s for s in seen if not s.died or repr(s.key) not in ran]
 
 
 def _last_is_claimed(answer: Mapping[str, Any]) -> bool:
@@ -172,9 +228,11 @@ def _verdict(answer: Mapping[str, Any]) -> Verdict | None:
     return failed if answer["refusal"] else "takes"
 
 
-def table(asked: list[tuple[dict[str, Any], dict[str, Any]]], name: str, version: str, taken_on: str) -> str:
-    """The runtime's profile as TOML. Exits when an observation is not given back."""
-    seen = list(observations(asked))
+def table(
+    asked: list[tuple[dict[str, Any], dict[str, Any]]], name: str, version: str, taken_on: str, *, is_switched: bool
+) -> str:
+    """The runtime's profile as TOML, or its ``edgedeploy.switched/1``. Exits when an observation is not given back."""
+    seen = _without_chance(list(observations(asked)))
     rows = learn(seen)
     lost = conflicts(seen, rows)
     boxes = Counter((row.op, types) for row in rows if row.verdict == "takes" for types in row.types)
@@ -189,7 +247,8 @@ def table(asked: list[tuple[dict[str, Any], dict[str, Any]]], name: str, version
         sys.exit("the keys do not tell apart what XNNPACK does; add a feature to census_features.py")
     rules = {r["rule"]: RULES[r["rule"]](a) for r, a in asked if r["about"] == "rule"}
     runtime = name, version, f"{taken_on}, {len(seen)} single-op models"
-    return _toml(runtime, {s.key.op for s in seen}, _kernels(asked), rules) + "\n" + toml_rows(rows)
+    kernels = None if is_switched else _kernels(asked)
+    return _toml(runtime, {s.key.op for s in seen}, kernels, rules) + "\n" + toml_rows(rows)
 
 
 def with_kernels(text: str, asked: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
@@ -222,33 +281,37 @@ def _write(out: Path, text: str) -> None:
 
 
 def _toml(
-    runtime: tuple[str, str, str], seen: Collection[str], kernels: Mapping[str, int], rules: dict[str, bool]
+    runtime: tuple[str, str, str], seen: Collection[str], kernels: Mapping[str, int] | None, rules: dict[str, bool]
 ) -> str:
-    """``seen`` are the ops that XNNPACK was asked about."""
+    """``seen`` are the ops that XNNPACK was asked about. Without ``kernels`` it is of a runtime with the switch on."""
     name, version, taken_on = runtime
-    builtin = {k: v for k, v in sorted(kernels.items()) if k.isupper()}
+    builtin = {k: v for k, v in sorted((kernels or {}).items()) if k.isupper()}
+    is_default = str(rules.pop("xnnpack_default")).lower()
+    own = [
+        f"builtin_kernels = {toml_list(builtin)}",
+        f"custom_kernels = {toml_list(sorted(set(kernels or {}) - set(builtin)))}",
+        f"tried = {toml_list(sorted({*seen, *builtin}))}",
+    ]
+    versions = ["[kernel_versions]", *(f"{op} = {newest}" for op, newest in builtin.items()), ""]
+    how = "" if kernels else ", with XNNPACK applied by libedgedeploy.so,"
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
         "# Written by tools/xnnpack_census.py; take it anew instead of editing it.",
-        'schema = "edgedeploy.runtime/1"',
+        f'schema = "edgedeploy.{"runtime" if kernels else "switched"}/1"',
         f'name = "{name}"',
         f'version = "{version}"',
-        f"xnnpack_default = {str(rules.pop('xnnpack_default')).lower()}",
+        *([f"xnnpack_default = {is_default}"] if kernels else []),
         f'taken_on = "{taken_on}"',
         'source = "census"',
-        f"builtin_kernels = {toml_list(builtin)}",
-        f"custom_kernels = {toml_list(sorted(set(kernels) - set(builtin)))}",
-        f"tried = {toml_list(sorted({*seen, *builtin}))}",
+        *(own if kernels else []),
         "",
         "[sources]",
-        f'census = "claims read from {name} {version} itself through the delegate interface"',
+        f'census = "claims read from {name} {version} itself{how} through the delegate interface"',
         "",
         "[graph_rules]",
         *(f"{rule} = {str(holds).lower()}" for rule, holds in sorted(rules.items())),
         "",
-        "[kernel_versions]",
-        *(f"{op} = {newest}" for op, newest in builtin.items()),
-        "",
+        *(versions if kernels else []),
     ]
     return "\n".join(lines)
 
@@ -282,6 +345,10 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def _questions(library: Path | None) -> Iterator[dict[str, Any]]:
+    return models() if library is None else switched_models(library)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
@@ -293,23 +360,27 @@ def main() -> None:
         of.add_argument(option, required=True)
     for verb in (here, kernels, of):
         verb.add_argument("--out", type=Path, required=True)
+    for verb in (verbs.choices["models"], here):
+        verb.add_argument("--library", type=Path, help="libedgedeploy.so, to apply XNNPACK as a plan switches it on")
     for verb in (here, kernels):
         verb.add_argument("--python", default=sys.executable, help="one with another runtime")
     args = parser.parse_args()
     if args.verb == "models":
-        args.models.write_text("".join(json.dumps(r) + "\n" for r in models()))
+        args.models.write_text("".join(json.dumps(r) + "\n" for r in _questions(args.library)))
     elif args.verb == "table":
         asked = list(zip(_lines(args.models), _lines(args.answers), strict=True))
-        _write(args.out, table(asked, args.name, args.version, args.taken_on))
+        is_switched = any("library" in request for request, _ in asked)
+        _write(args.out, table(asked, args.name, args.version, args.taken_on, is_switched=is_switched))
     elif args.verb == "kernels":
         asked_here = list(kernel_requests())
         _write(
             args.out, with_kernels(args.out.read_text(), zip(asked_here, answers(asked_here, args.python), strict=True))
         )
     else:
-        asked_here = list(models())
+        asked_here = list(_questions(args.library))
         asked = list(zip(asked_here, answers(asked_here, args.python), strict=True))
-        _write(args.out, table(asked, *_runtime_of(args.python), f"{platform.machine()} Linux"))
+        where = f"{platform.machine()} Linux"
+        _write(args.out, table(asked, *_runtime_of(args.python), where, is_switched=args.library is not None))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a model costs the process that runs it: heap, resident memory, and their peak. Run it as a child process.
 
-    python -m edgedeploy_agent.footprint [--xnnpack off] [--threads N] [--first TINY] MODEL...
+    python -m edgedeploy_agent.footprint [--xnnpack off] [--library FILE] [--threads N] [--first TINY] MODEL...
 
 Prints one JSON line a model, in order; each is loaded, allocated and run twice:
 
@@ -13,6 +13,7 @@ S has ``heap_bytes`` (in use by malloc, also in anonymous maps; null where the C
 its inputs are copied from; null where it cannot be reset. A has ``arena_bytes`` and ``persistent_bytes`` of one
 subgraph; ``arenas`` is null where the runtime cannot be looked into.
 
+``--library`` is libedgedeploy.so, which carries out the plan beside each model: of ``m.tflite`` that is ``m.edp``.
 ``--first`` runs a model once beforehand, keeps it, and settles the process: all that the libraries have of code is made
 resident, what malloc has free goes back to the system, and the holes of its heap are filled. So "before" holds what any
 model needs, and what grows afterwards is the model's own. Each model has a forked process of its own; without
@@ -34,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from edgedeploy_agent.runtime import interpreter_for, stock_runtime
+from edgedeploy_agent.runtime import interpreter_for, plan_delegate, stock_runtime
 from edgedeploy_agent.trial import own_stdout
 
 STAGES = ("before", "load", "allocate", "run")
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m edgedeploy_agent.footprint", description="Memory of models.")
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--xnnpack", choices=("default", "off"), default="default")
+    parser.add_argument("--library", metavar="FILE", help="libedgedeploy.so, for the plan.edp beside each model")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--deadline", type=int, default=120, metavar="S", help="seconds that a model may take")
     parser.add_argument("--first", metavar="TINY", help="a model to run once before anything is measured")
@@ -112,7 +114,13 @@ def _life(module: Any, path: str, options: argparse.Namespace, stages: dict[str,
         stages[stage] = usage()
 
     at("before")
-    interpreter = interpreter_for(module, path, threads=options.threads, xnnpack=options.xnnpack != "off")
+    interpreter = interpreter_for(
+        module,
+        path,
+        threads=options.threads,
+        xnnpack=options.xnnpack != "off",
+        delegates=_delegates(module, path, options) if path != options.first else (),
+    )
     at("load")
     interpreter.allocate_tensors()
     at("allocate")
@@ -122,6 +130,13 @@ def _life(module: Any, path: str, options: argparse.Namespace, stages: dict[str,
         interpreter.invoke()
     at("run")
     return interpreter
+
+
+def _delegates(module: Any, path: str, options: argparse.Namespace) -> list[Any]:
+    if not options.library:
+        return []
+    plan = os.path.splitext(path)[0] + ".edp"
+    return [plan_delegate(module, options.library, plan, "/dev/null", options.threads)]
 
 
 def _write_inputs(interpreter: Any) -> None:

@@ -11,9 +11,10 @@ model that crashes or hangs the runtime is an answer, not an accident.
     {"path": "m.tflite" (or "base64"), "xnnpack": true, "run": false, "claims": {"0": [[1, 2], [4]]}, "deadline_s": 10}
     {"subgraphs": [{"subgraph": 0, "nodes": [...], "tensors": [...]}], "refusal": ""} or {"signal": "SIGSEGV"}
 
-Without "subgraphs" the model did not load, and "refusal" says why. With "compare": true what the runtime refuses, or
-dies of, is tried once more without XNNPACK, and the answer to that is added as "without_xnnpack"; what it dies of is
-also tried without "run", and added as "not_run".
+With "library" and "plan" (in base64) libedgedeploy.so carries out that plan. Without "subgraphs" the model did not
+load, and "refusal" says why. With "compare": true what the runtime refuses, or dies of, is tried once more without
+XNNPACK and the library, and the answer to that is added as "without_xnnpack"; what it dies of is also tried without
+"run", and added as "not_run".
 """
 
 from __future__ import annotations
@@ -248,9 +249,17 @@ def _write_zeros(interpreter: Any) -> None:
 
 
 def inspect_model(
-    model: bytes, *, xnnpack: bool = True, claims: Claims | None = None, run: bool = False, threads: int = 1
+    model: bytes,
+    *,
+    xnnpack: bool = True,
+    claims: Claims | None = None,
+    run: bool = False,
+    threads: int = 1,
+    library: str = "",
+    plan: bytes = b"",
 ) -> tuple[tuple[SubgraphPlan, ...], str]:
-    """Load ``model`` in this process, make ``claims``, allocate, and with ``run`` invoke it once on zeros.
+    """Load ``model`` in this process, have ``library`` carry out ``plan`` (a plan.edp), make ``claims``, allocate, and
+    with ``run`` invoke it once on zeros.
 
     Returns the plans, and the runtime's message if it refused to allocate or to run: claims are made before that,
     so the plans show them all the same. Raises ValueError or RuntimeError if the model does not load. A bad model
@@ -258,7 +267,13 @@ def inspect_model(
     """
     runtime = _runtime()
     resolver = runtime.OpResolverType.AUTO if xnnpack else runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter = runtime.Interpreter(model_content=model, experimental_op_resolver_type=resolver, num_threads=threads)
+    delegates = [_plan_delegate(runtime, library, plan, threads)] if library else None
+    interpreter = runtime.Interpreter(
+        model_content=model,
+        experimental_op_resolver_type=resolver,
+        num_threads=threads,
+        experimental_delegates=delegates,
+    )
     if claims:
         apply_claims(interpreter, claims)
     refusal = ""
@@ -272,6 +287,15 @@ def inspect_model(
     return executed_plans(interpreter), refusal
 
 
+def _plan_delegate(runtime: Any, library: str, plan: bytes, threads: int) -> Any:
+    file = os.memfd_create("plan")
+    try:
+        os.write(file, plan)
+        return runtime.load_delegate(library, {"plan": f"/proc/self/fd/{file}", "threads": str(threads)})
+    finally:
+        os.close(file)
+
+
 def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
     claims = {int(subgraph): calls for subgraph, calls in request.get("claims", {}).items()}
     try:
@@ -282,6 +306,8 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
             claims=claims,
             run=request.get("run", False),
             threads=request.get("threads", 1),
+            library=request.get("library", ""),
+            plan=base64.b64decode(request.get("plan", "")),
         )
     except (RuntimeError, ValueError, OSError) as error:
         return {"refusal": str(error)}
@@ -300,8 +326,12 @@ def _contents(path: str) -> bytes:
 def _answer_and_compare(request: Mapping[str, Any]) -> dict[str, Any]:
     answer = _answer(request)
     if request.get("compare") and answer["refusal"]:
-        answer["without_xnnpack"] = _answer({**request, "xnnpack": False})
+        answer["without_xnnpack"] = _answer(_without_xnnpack(request))
     return answer
+
+
+def _without_xnnpack(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {**request, "xnnpack": False, "library": ""}
 
 
 def _in_child(requests: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -338,7 +368,7 @@ def _answers(requests: list[dict[str, Any]], batch: int) -> Iterator[dict[str, A
                 break
             if "signal" in answer and requests[0].get("compare"):
                 alone = {**requests[0], "compare": False}
-                [answer["without_xnnpack"]] = _in_child([{**alone, "xnnpack": False}])
+                [answer["without_xnnpack"]] = _in_child([_without_xnnpack(alone)])
                 [answer["not_run"]] = _in_child([{**alone, "run": False}])
             yield answer
             answered += 1

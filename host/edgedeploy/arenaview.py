@@ -141,7 +141,7 @@ def main_arena(plan: Plan, graph: Graph) -> Arena:
 
 def release_of(plan: Plan) -> Release:
     runtime = plan.inputs.runtime
-    return Release.of(runtime.name, runtime.version, runtime.machine)
+    return Release.of(runtime.name, runtime.version, runtime.machine, is_switched=runtime.xnnpack == "switch")
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,11 @@ def encode(plan: Plan, op_index_map: Mapping[tuple[int, int], Sequence[int]] | N
     return pack(select(plan, op_index_map))
 
 
+def switching(fingerprints: Iterable[str]) -> bytes:
+    """The bytes of a ``plan.edp`` that claims nothing of a model with these subgraphs, and switches XNNPACK on."""
+    return pack(Edp(tuple(EdpSubgraph(*numbered) for numbered in enumerate(fingerprints)), (_SWITCHED_CPU,), (), ()))
+
+
 def select(plan: Plan, op_index_map: Mapping[tuple[int, int], Sequence[int]] | None = None) -> Edp:
     """What :func:`encode` writes, as values."""
     partitions = sorted((p for p in plan.partitions if p.delegate != XNNPACK), key=lambda p: p.id)

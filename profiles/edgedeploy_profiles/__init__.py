@@ -13,8 +13,10 @@ from edgedeploy_profiles.load import load_core as load_core
 from edgedeploy_profiles.load import load_kernel_costs as load_kernel_costs
 from edgedeploy_profiles.load import load_kernels as load_kernels
 from edgedeploy_profiles.load import load_runtime as load_runtime
+from edgedeploy_profiles.load import load_switched as load_switched
 from edgedeploy_profiles.load import runtime_names as runtime_names
 from edgedeploy_profiles.load import runtime_sha256 as runtime_sha256
+from edgedeploy_profiles.load import switched_names as switched_names
 from edgedeploy_profiles.load import table_sha256 as table_sha256
 
 __all__ = [
@@ -30,7 +32,9 @@ __all__ = [
     "load_kernel_costs",
     "load_kernels",
     "load_runtime",
+    "load_switched",
     "runtime_names",
     "runtime_sha256",
+    "switched_names",
     "table_sha256",
 ]

@@ -33,6 +33,7 @@ from edgedeploy_profiles.schema import (
     Quantity,
     Rate,
     Runtime,
+    Switched,
     Value,
 )
 
@@ -104,9 +105,24 @@ def load_runtime(name: str, version: str) -> Runtime:
     return _load(_find("runtimes", f"{name}-{version}"), Runtime)
 
 
+def load_switched(name: str, version: str) -> Switched:
+    """The census ``switched/<name>-<version>.toml``, of XNNPACK as ``libedgedeploy.so`` applies it in that runtime.
+
+    Raises :class:`ProfileError`.
+    """
+    if f"{name}-{version}" not in _names("switched"):
+        raise ProfileError(f"no census of '{name}=={version}' switched; known: {', '.join(switched_names())}")
+    return _load(_find("switched", f"{name}-{version}"), Switched)
+
+
 def runtime_names() -> tuple[str, ...]:
     """Every runtime with a census, as ``NAME==VERSION``, sorted."""
     return tuple("==".join(name.rsplit("-", 1)) for name in _names("runtimes"))
+
+
+def switched_names() -> tuple[str, ...]:
+    """Those of them that a plan can switch XNNPACK's 8-bit kernels on in."""
+    return tuple("==".join(name.rsplit("-", 1)) for name in _names("switched"))
 
 
 def board_names() -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
 
+from msgspec import structs
+
 from edgedeploy_profiles.tables import Backend as Backend
 from edgedeploy_profiles.tables import Evidence as Evidence
 from edgedeploy_profiles.tables import Fusion as Fusion
@@ -283,6 +285,11 @@ class Runtime(Value, frozen=True, dict=True):
     def title(self) -> str:
         return f"{self.name} {self.version}"
 
+    def switched(self, to: Switched) -> Runtime:
+        """The runtime as it is with ``to``."""
+        same = {name: getattr(to, name) for name in ("census", "taken_on", "graph_rules")}
+        return structs.replace(self, **same, sources={**self.sources, **to.sources}, source=to.source)
+
     @cached_property
     def may_undo(self) -> bool:
         """There are ops for which the runtime undoes the claims of all delegates."""
@@ -295,3 +302,17 @@ class Runtime(Value, frozen=True, dict=True):
         for number, row in enumerate(self.census):
             found.setdefault(row.op, []).append((number, row))
         return {op: tuple(rows) for op, rows in found.items()}
+
+
+class Switched(Value, frozen=True):
+    """What XNNPACK takes in a runtime when ``libedgedeploy.so`` applies it with 8-bit kernels; the fields are those of
+    :class:`Runtime`."""
+
+    schema: Literal["edgedeploy.switched/1"]
+    name: str
+    version: str
+    sources: dict[str, str]
+    taken_on: str
+    census: tuple[CensusRow, ...]
+    source: str = ""
+    graph_rules: dict[str, bool] = {}

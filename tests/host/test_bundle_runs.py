@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import edgedeploy_kernels
+from edgedeploy import api
 from edgedeploy.__main__ import main
 from edgedeploy.bundle import write_bundle
 from edgedeploy.measure.claims import Claims, claims, read_report, runtime_json
@@ -16,6 +17,7 @@ from edgedeploy_partitioner import edp
 from edgedeploy_partitioner.plan import Plan
 from support.delegates import library_with_test_kernels, scattered
 from support.random_model import random_dag
+from support.runtimes import ROOT
 
 MODEL = random_dag(12, 20, "float32")
 
@@ -86,6 +88,30 @@ def test_differences_from_the_plan_are_told() -> None:
     encoded = runtime_json({"name": "r", "report": changed}, some)
     assert (encoded["name"], encoded["delegates"][0]["as_planned"]) == ("r", False)
     assert "report" not in encoded
+
+
+def test_what_xnnpack_takes_otherwise_once_it_is_switched_on_is_told() -> None:
+    plan = api.partition(
+        ROOT / "examples" / "dscnn_kws.fp16.tflite", "rpi5", runtime="tflite-runtime==2.14.0", xnnpack="switch"
+    )
+    nodes = [[op.index for op in plan.ops if op.partition == p.id] for p in plan.partitions if p.delegate == "xnnpack"]
+    folded = [op.index for op in plan.ops if op.folded]
+    assert nodes
+    assert folded
+    taken = {"schema": "edgedeploy.report/1", "partitions": json.loads(report(plan))["partitions"]}
+
+    def told(found: list[list[int]]) -> tuple[str, ...]:
+        made = {**taken, "xnnpack": [{"subgraph": 0, "delegate_nodes": found}]}
+        result = claims({"report": read_report(json.dumps(made))}, plan)
+        assert result is not None
+        return result.differences
+
+    assert told(nodes) == ()
+    assert told([[op for op in node if op not in folded] for node in nodes] + [folded[:1]]) == ()
+    [line] = told([nodes[0][:-1], *nodes[1:]])
+    assert line.startswith("XNNPACK: planned nodes of ops ")
+    [line] = told([])
+    assert line.endswith("the runtime has nothing")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "edgedeploy.report/2", "partitions": []}',

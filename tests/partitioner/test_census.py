@@ -16,11 +16,12 @@ from edgedeploy_partitioner.model.build import Model, Subgraph, per_tensor
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.model.read import read_bytes, read_model
 from edgedeploy_partitioner.runtime.census import Found, kernel_of, xnnpack_claims
-from edgedeploy_profiles.load import load_runtime
+from edgedeploy_profiles.load import load_runtime, load_switched
 from edgedeploy_profiles.schema import Runtime
+from support.delegates import library
 from support.random_model import random_dag
 from support.runtime import Answer, inspect_all
-from support.runtimes import EVERY, HERE, any_or_skip
+from support.runtimes import EVERY, HERE, SWITCHED_TOO, any_or_skip
 from support.runtimes import Runtime as Asked
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -37,16 +38,17 @@ def runtime() -> Runtime:
     return census
 
 
-@pytest.fixture(params=EVERY, ids="-".join)
+@pytest.fixture(params=(*EVERY, SWITCHED_TOO), ids="-".join)
 def asked(request: pytest.FixtureRequest) -> Asked:
-    """Each runtime there is a census of."""
+    """Each runtime there is a census of, and with XNNPACK switched on by the library."""
     return any_or_skip(*request.param)
 
 
 def census_of(asked: Asked) -> Runtime:
     if (asked.name, asked.version) == (HERE.name, HERE.version) and HERE.version != "2.3.0":
         pytest.skip(f"there is no census of {HERE.title}")
-    return load_runtime(asked.name, asked.version)
+    runtime = load_runtime(asked.name, asked.version)
+    return runtime.switched(load_switched(asked.name, asked.version)) if asked.is_switched else runtime
 
 
 def predicted(graph: Graph, runtime: Runtime, without: frozenset[int] = frozenset()) -> list[frozenset[int]]:
@@ -77,6 +79,8 @@ def test_claims_on_random_models(asked: Asked) -> None:
 
 def test_claims_on_what_another_delegate_leaves(asked: Asked) -> None:
     """Every third op is somebody else's: among them unpackers without their readers and the other way round."""
+    if asked.is_switched:
+        pytest.skip("the library applies XNNPACK after its own claims: test_switched.py")
     models, census = [random_dag(seed, 15, "float32") for seed in range(100)], census_of(asked)
     graphs = [read_bytes(model) for model in models]
     owned = [frozenset(range(i % 3, len(g.subgraphs[0].ops), 3)) for i, g in enumerate(graphs)]
@@ -93,6 +97,8 @@ def test_the_table_gives_back_what_the_runtime_does_with_single_ops(
     tool, ops, learn = map(importlib.import_module, ("xnnpack_census", "census_ops", "census_learn"))
     sample = random.Random(1).sample(list(ops.grid_cases()), 800)
     requests = list(tool.op_requests([*ops.base_cases(), *sample]))
+    if asked.is_switched:
+        requests = [tool.switched(request, library()) for request in requests]
     observed = list(tool.observations(zip(requests, tool.answers(requests, *asked.command), strict=True)))
     assert {o.verdict for o in observed} >= {"takes", "leaves", "unpacks"}
     assert learn.conflicts(observed, census_of(asked).census) == []

@@ -11,6 +11,7 @@ import pytest
 
 from edgedeploy import partition
 from edgedeploy_agent import footprint
+from edgedeploy_partitioner.edp import encode
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.build import Model
 from edgedeploy_partitioner.model.read import read_bytes
@@ -20,16 +21,16 @@ from support.arenas import compared, real_bytes, real_offsets
 from support.heaps import heaps
 from support.random_model import random_dag
 from support.runtime import inspect_all
-from support.runtimes import OTHERS, Runtime, other_or_skip
+from support.runtimes import OTHERS, SWITCHED, Runtime, any_or_skip
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tflite"))
 REFUSED = "custom_erf.int8.tflite"  # has an op that no runtime knows
 SHAPE = (1, 4, 4, 6)
 
 
-@pytest.fixture(params=OTHERS, ids="-".join)
+@pytest.fixture(params=(*OTHERS, SWITCHED), ids="-".join)
 def runtime(request: pytest.FixtureRequest) -> Runtime:
-    return other_or_skip(*request.param)
+    return any_or_skip(*request.param)
 
 
 @pytest.mark.runtimes
@@ -64,8 +65,12 @@ def test_arenas_of_random_graphs(threads: int, xnnpack: bool, runtime: Runtime) 
 @pytest.mark.parametrize("xnnpack", ["default", "off"])
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if p.name != REFUSED], ids=lambda p: p.name)
 def test_the_arena_of_a_plan_is_the_runtimes(path: Path, xnnpack: str, runtime: Runtime) -> None:
-    plan = planned(path, f"{runtime.name}=={runtime.version}", xnnpack)
-    answers = inspect_all([path.read_bytes()], xnnpack=xnnpack == "default", run=True, runtime=runtime)
+    if runtime.is_switched and xnnpack == "off":
+        pytest.skip("with the switch XNNPACK is on")
+    switch = "switch" if runtime.is_switched else xnnpack
+    plan = planned(path, f"{runtime.name}=={runtime.version}", switch)
+    with_xnnpack = xnnpack == "default"
+    answers = inspect_all([path.read_bytes()], xnnpack=with_xnnpack, plans=[encode(plan)], run=True, runtime=runtime)
     assert answers[0].subgraphs is not None, answers[0].failure
     assert plan.memory.arena_exact == (len(answers[0].subgraphs) == 1)  # with control flow it is a sum
     if plan.memory.arena_exact:

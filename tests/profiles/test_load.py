@@ -104,6 +104,8 @@ def test_core_backend_runtime_and_costs_are_found_by_name_too() -> None:
         profiles.load_backend("rkn")
     with pytest.raises(ProfileError, match=r"no runtime 'nope==1'; known: .*\bai-edge-litert==2\.3\.0"):
         profiles.load_runtime("nope", "1")
+    with pytest.raises(ProfileError, match=r"no census of 'nope==1' switched; known: tflite-runtime==2\.14\.0"):
+        profiles.load_switched("nope", "1")
     with pytest.raises(ProfileError, match="no cost 'gpu'"):
         profiles.load_kernel_costs("gpu")
 

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edgedeploy_agent import footprint
+from edgedeploy_partitioner.edp import switching
 from edgedeploy_partitioner.memory import interpreter, xnnpack
 from edgedeploy_partitioner.memory.line import Line
+from edgedeploy_partitioner.model.fingerprint import fingerprints
 from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_profiles import load_board, load_core
 from edgedeploy_profiles.schema import Core
 from support.arenas import executed_nodes, real_bytes
+from support.delegates import library
 from support.runtime import inspect_all
 from support.runtimes import HERE, UNCACHED, Runtime
 
@@ -46,7 +49,11 @@ def heaps(
     paths = [folder / f"{i}.tflite" for i in range(len(models))]
     for path, (_, data) in zip(paths, models, strict=True):
         path.write_bytes(data)
-    command, environment = runtime.start("-m", footprint.__name__, *options, *map(str, paths))
+    if runtime.is_switched:
+        for path, (_, data) in zip(paths, models, strict=True):
+            path.with_suffix(".edp").write_bytes(switching(fingerprints(read_bytes(data))))
+    switch = ("--library", str(library(runtime.machine))) if runtime.is_switched else ()
+    command, environment = runtime.start("-m", footprint.__name__, *options, *switch, *map(str, paths))
     done = subprocess.run(command, env=environment | UNCACHED, capture_output=True, text=True, timeout=120, check=True)
     answers = inspect_all([data for _, data in models], xnnpack=not options, run=True, runtime=runtime)
     found = []

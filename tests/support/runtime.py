@@ -10,6 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from edgedeploy_agent import inspector
+from edgedeploy_partitioner.edp import switching
+from edgedeploy_partitioner.model.fingerprint import fingerprints
+from edgedeploy_partitioner.model.read import read_bytes
+from support.delegates import library
 from support.runtimes import HERE, Runtime
 
 _DEADLINE_S = 120
@@ -32,6 +36,7 @@ def inspect_all(
     models: Iterable[bytes],
     *,
     claims: Iterable[Sequence[Sequence[int]]] | None = None,
+    plans: Sequence[bytes] = (),
     xnnpack: bool = True,
     run: bool = False,
     threads: int = 1,
@@ -40,7 +45,8 @@ def inspect_all(
 ) -> list[Answer]:
     """Allocate each model in the runtime, with ``run`` invoke it once, and read its plans.
 
-    ``claims[i]``: calls made on model i's main subgraph.
+    ``claims[i]``: calls made on model i's main subgraph. Where the runtime is switched, libedgedeploy.so comes first:
+    it carries out ``plans[i]``, a plan.edp, or claims nothing.
 
     Raises :class:`subprocess.TimeoutExpired` when all together take longer than ``deadline_s``.
     """
@@ -52,6 +58,7 @@ def inspect_all(
             "run": run,
             "threads": threads,
             "claims": {"0": [list(ops) for ops in calls[i]]} if calls is not None else {},
+            **(_library(model, plans[i : i + 1], runtime) if runtime.is_switched else {}),
         }
         for i, model in enumerate(models)
     ]
@@ -69,6 +76,11 @@ def inspect_all(
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(requests)
     return [Answer(a.get("subgraphs"), a.get("signal") or a.get("refusal", "")) for a in answers]
+
+
+def _library(model: bytes, plans: Sequence[bytes], runtime: Runtime) -> dict[str, str]:
+    plan = plans[0] if plans else switching(fingerprints(read_bytes(model)))
+    return {"library": str(library(runtime.machine)), "plan": base64.b64encode(plan).decode()}
 
 
 def executed_plan(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from edgedeploy_partitioner.memory.release import Release
 ROOT = Path(__file__).parents[2]
 AGENT = ROOT / "device_agent"
 OTHERS = (("ai-edge-litert", "2.1.0"), ("tflite-runtime", "2.14.0"))
+SWITCHED = ("tflite-runtime", "2.14.0", "switched")
+"""The one that a plan can switch XNNPACK's 8-bit kernels on in, when it does."""
 
 
 UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
@@ -29,7 +31,10 @@ UNCACHED = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A runtime, and the command that starts a Python which has it and the agent. ``board`` has such a CPU."""
+    """A runtime, and the command that starts a Python which has it and the agent. ``board`` has such a CPU.
+
+    Of one that ``is_switched``, libedgedeploy.so applies XNNPACK.
+    """
 
     name: str
     version: str
@@ -37,6 +42,7 @@ class Runtime:
     board: str = "local"
     command: tuple[str, ...] = (sys.executable,)
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_switched: bool = False
 
     @property
     def is_emulated(self) -> bool:
@@ -44,7 +50,7 @@ class Runtime:
 
     @property
     def release(self) -> Release:
-        return Release.of(self.name, self.version, self.machine)
+        return Release.of(self.name, self.version, self.machine, is_switched=self.is_switched)
 
     @property
     def title(self) -> str:
@@ -74,12 +80,14 @@ def other_or_skip(name: str, version: str) -> Runtime:
         pytest.skip(str(error))
 
 
+SWITCHED_TOO = pytest.param(SWITCHED, marks=pytest.mark.runtimes)
 EVERY = ((HERE.name, HERE.version), *(pytest.param(o, marks=pytest.mark.runtimes) for o in OTHERS))
 """Parameters for a fixture: this runtime always, the others with ``-m runtimes``. :func:`any_or_skip` takes them."""
 
 
-def any_or_skip(name: str, version: str) -> Runtime:
-    return HERE if (name, version) == (HERE.name, HERE.version) else other_or_skip(name, version)
+def any_or_skip(name: str, version: str, mode: str = "") -> Runtime:
+    found = HERE if (name, version) == (HERE.name, HERE.version) else other_or_skip(name, version)
+    return replace(found, is_switched=mode == "switched")
 
 
 def present() -> tuple[Runtime, ...]:

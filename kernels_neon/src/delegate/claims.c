@@ -151,12 +151,16 @@ static TfLiteStatus compare(TfLiteContext *context, ed_delegate *delegate, uint3
   return status;
 }
 
-static TfLiteStatus switch_xnnpack(TfLiteContext *context, ed_delegate *delegate) {
+static TfLiteStatus switch_xnnpack(TfLiteContext *context, ed_delegate *delegate, ed_claimed *taken) {
   char error[ED_LINE] = "no memory";
   if (!ed_plan_switches_xnnpack(&delegate->plan)) return kTfLiteOk;
   if (!delegate->xnnpack)
     delegate->xnnpack = ed_xnnpack_open(context, ed_delegate_threads(delegate, context), error, sizeof error);
-  return delegate->xnnpack ? ed_xnnpack_claim(delegate->xnnpack, context) : ed_fail(context, error);
+  if (!delegate->xnnpack) return ed_fail(context, error);
+  ed_claimed_clear(taken);
+  int first = nodes_until_now(context);
+  TfLiteStatus status = ed_xnnpack_claim(delegate->xnnpack, context);
+  return status != kTfLiteOk || note_made(context, first, taken) ? status : ed_fail(context, "no memory");
 }
 
 TfLiteStatus ed_claim(TfLiteContext *context, TfLiteDelegate *tflite) {
@@ -171,9 +175,9 @@ TfLiteStatus ed_claim(TfLiteContext *context, TfLiteDelegate *tflite) {
     TfLiteStatus status = claim(context, delegate, i);
     if (status != kTfLiteOk) return status;
   }
+  TfLiteStatus status = switch_xnnpack(context, delegate, &delegate->taken[subgraph - delegate->plan.subgraphs]);
   if (!ed_report_write(delegate, error, sizeof error)) return ed_fail(context, error);
-  TfLiteStatus status = compare(context, delegate, subgraph->index);
-  return status == kTfLiteOk ? switch_xnnpack(context, delegate) : status;
+  return status == kTfLiteOk ? compare(context, delegate, subgraph->index) : status;
 }
 
 void ed_claimed_clear(ed_claimed *claimed) {

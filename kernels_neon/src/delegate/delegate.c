@@ -31,12 +31,15 @@ int ed_delegate_threads(const ed_delegate *delegate, const TfLiteContext *contex
 static void close_delegate(ed_delegate *delegate) {
   if (delegate->claimed)
     for (uint32_t i = 0; i < delegate->plan.partitions_count; i++) ed_claimed_clear(&delegate->claimed[i]);
+  if (delegate->taken)
+    for (uint32_t i = 0; i < delegate->plan.subgraphs_count; i++) ed_claimed_clear(&delegate->taken[i]);
   if (delegate->stocks)
     for (uint32_t i = 0; i < delegate->plan.backends_count; i++) ed_stock_close(delegate->stocks[i]);
   ed_xnnpack_close(delegate->xnnpack);
   ed_times_close(delegate->times);
   ed_workshop_close(&delegate->shop);
   free(delegate->claimed);
+  free(delegate->taken);
   free(delegate->stocks);
   free((char *)delegate->options.report);
   ed_plan_free(&delegate->plan);
@@ -60,9 +63,10 @@ static bool open_delegate(ed_delegate *delegate, void (*report)(const char *), c
   if (!ed_plan_read(&delegate->plan, delegate->options.plan, error, ED_LINE)) return false;
   delegate->options.plan = NULL;
   delegate->claimed = calloc(delegate->plan.partitions_count + 1u, sizeof *delegate->claimed);
+  delegate->taken = calloc(delegate->plan.subgraphs_count + 1u, sizeof *delegate->taken);
   delegate->stocks = calloc(delegate->plan.backends_count + 1u, sizeof(ed_stock *));
   if (delegate->options.times) delegate->times = ed_times_open(&delegate->tflite);
-  if (!delegate->claimed || !delegate->stocks || (path && !delegate->options.report) ||
+  if (!delegate->claimed || !delegate->taken || !delegate->stocks || (path && !delegate->options.report) ||
       (delegate->options.times && !delegate->times))
     return ed_reject(error, ED_LINE, "no memory");
   delegate->tflite =

@@ -36,6 +36,7 @@ typedef struct {
   ed_claimed *claimed;  // of each partition of the plan
   ed_stock **stocks;    // of each back end of the plan that is a stock delegate, else NULL
   ed_xnnpack *xnnpack;  // NULL unless the plan switches it on
+  ed_claimed *taken;    // by it, in each subgraph of the plan
   ed_times *times;      // NULL unless times are asked for
   ed_workshop shop;
   uint32_t claiming;  // the partition whose claim is being made

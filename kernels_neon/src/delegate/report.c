@@ -63,6 +63,15 @@ static void add_numbers(ed_text *text, const int *numbers, size_t count) {
   ed_text_add(text, "]");
 }
 
+static void add_nodes(ed_text *text, const ed_claimed *claimed) {
+  ed_text_add(text, "\"delegate_nodes\": [");
+  for (size_t i = 0; i < claimed->made_count; i++) {
+    ed_text_add(text, i ? ", " : "");
+    add_numbers(text, claimed->made[i].ops, (size_t)claimed->made[i].count);
+  }
+  ed_text_add(text, "]");
+}
+
 static void add_partition(ed_text *text, const ed_delegate *delegate, uint32_t partition) {
   const ed_plan *plan = &delegate->plan;
   const ed_claimed *claimed = &delegate->claimed[partition];
@@ -70,12 +79,19 @@ static void add_partition(ed_text *text, const ed_delegate *delegate, uint32_t p
   ed_text_add(text, "{\"id\": %u, \"subgraph\": %u, \"planned\": [", plan->partitions[partition].id,
               plan->partitions[partition].subgraph);
   for (uint32_t i = 0; i < count; i++) ed_text_add(text, i ? ", %u" : "%u", plan->ops[first + i].index);
-  ed_text_add(text, "], \"delegate_nodes\": [");
-  for (size_t i = 0; i < claimed->made_count; i++) {
-    ed_text_add(text, i ? ", " : "");
-    add_numbers(text, claimed->made[i].ops, (size_t)claimed->made[i].count);
+  ed_text_add(text, "], ");
+  add_nodes(text, claimed);
+  ed_text_add(text, ", \"internal_bytes\": %zu}", claimed->internal_bytes);
+}
+
+// What the XNNPACK that the plan switched on took, subgraph by subgraph.
+static void add_taken(ed_text *text, const ed_delegate *delegate) {
+  for (uint32_t i = 0; i < delegate->plan.subgraphs_count; i++) {
+    ed_text_add(text, "%s{\"subgraph\": %u, ", i ? ",\n  " : ", \"xnnpack\": [\n  ", delegate->plan.subgraphs[i].index);
+    add_nodes(text, &delegate->taken[i]);
+    ed_text_add(text, "}");
   }
-  ed_text_add(text, "], \"internal_bytes\": %zu}", claimed->internal_bytes);
+  ed_text_add(text, "\n]");
 }
 
 static bool write_text(const ed_text *text, const char *path, const char *mode) {
@@ -117,7 +133,9 @@ bool ed_report_write(const ed_delegate *delegate, char *error, size_t error_byte
     ed_text_add(&text, i ? ",\n  " : "\n  ");
     add_partition(&text, delegate, i);
   }
-  ed_text_add(&text, delegate->plan.partitions_count ? "\n]}\n" : "]}\n");
+  ed_text_add(&text, delegate->plan.partitions_count ? "\n]" : "]");
+  if (ed_plan_switches_xnnpack(&delegate->plan)) add_taken(&text, delegate);
+  ed_text_add(&text, "}\n");
   const char *path = delegate->options.report;
   errno = ENOMEM;
   bool is_written = !text.has_failed && (is_plain(path) ? replace(&text, path) : write_text(&text, path, "wbe"));

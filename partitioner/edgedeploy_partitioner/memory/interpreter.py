@@ -33,6 +33,7 @@ _FIXED = (
     (LITERT_2_1, _Fixed(102_000, 14_000)),
     (TFLITE_2_14, _Fixed(98_000, 5_000)),
 )
+_SWITCH_BYTES = 14_000  # libedgedeploy.so, and an XNNPACK delegate beside the runtime's own
 _TENSOR_BYTES, _OP_BYTES, _SCALE_BYTES, _SUBGRAPH_BYTES = 292, 165, 8, 33_000
 _NODE_BYTES = 400
 _INDEX_BYTES = 4  # of each stored value of a sparse tensor, unless it is stored in blocks
@@ -62,6 +63,7 @@ def _own_bytes(graph: Graph, executed: Executed, release: Release) -> int:
     scales = sum(len(t.quantization.scales) for t in tensors if t.quantization is not None)
     return (
         _fixed(release).heap_bytes
+        + (_SWITCH_BYTES if release.is_switched else 0)
         + _TENSOR_BYTES * len(tensors)
         + _OP_BYTES * sum(len(s.ops) for s in graph.subgraphs)
         + _SCALE_BYTES * scales

@@ -14,7 +14,7 @@ from math import prod
 from typing import Literal
 
 from edgedeploy_partitioner.memory.libstdcxx import set_order
-from edgedeploy_partitioner.memory.release import LITERT_2_1, LITERT_2_3, Release
+from edgedeploy_partitioner.memory.release import LITERT_2_3, Release
 from edgedeploy_partitioner.memory.temporaries import Scratch, numbered, temporaries
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Subgraph, Tensor
 from edgedeploy_partitioner.model.shapes.detection import NAME as DETECTION
@@ -200,9 +200,9 @@ def _callers(graph: Graph, subgraph: Subgraph) -> Iterator[Op]:
 
 
 def _prepared(subgraph: Subgraph, nodes: Sequence[ExecutedNode], release: Release) -> Prepared:
-    """Before LiteRT the built-in kernels prepared the ops that XNNPACK took afterwards, and its results stay where they
-    had put theirs: an unpacked weight in the persistent arena."""
-    first = {XNNPACK} if release < LITERT_2_1 else {}
+    """Where built-in kernels prepare the ops that XNNPACK takes afterwards, its results stay where they had put theirs:
+    an unpacked weight in the persistent arena."""
+    first = {XNNPACK} if release.prepares_first else {}
     built_in = ((node, node.op is not None or node.delegate in first) for node in nodes)
     return prepared(subgraph, ((subgraph.ops[m], by_kernel) for node, by_kernel in built_in for m in node.members))
 

@@ -31,6 +31,8 @@ class Platform:
     """The fastest of the board, by which XNNPACK chooses its kernels; None is an x86-64."""
     baseline: Quantity | None = None
     """Bytes of a process that holds the runtime and no model."""
+    is_switched: bool = False
+    """``libedgedeploy.so`` applies XNNPACK."""
 
     @property
     def isa(self) -> tuple[str, ...]:
@@ -38,7 +40,7 @@ class Platform:
 
     @property
     def release(self) -> Release:
-        return Release.of(self.runtime, self.version, self.machine)
+        return Release.of(self.runtime, self.version, self.machine, is_switched=self.is_switched)
 
     @property
     def machine(self) -> Machine:

@@ -15,11 +15,18 @@ class Release:
     version: tuple[int, ...]
     is_arm: bool = field(default=False, compare=False)
     """Built for arm64, else for x86-64."""
+    is_switched: bool = field(default=False, compare=False)
+    """``libedgedeploy.so`` applies XNNPACK, as a plan says (``--xnnpack switch``)."""
 
     @staticmethod
-    def of(name: str, version: str, machine: str = "x86_64") -> Release:
+    def of(name: str, version: str, machine: str = "x86_64", *, is_switched: bool = False) -> Release:
         numbers = tuple(int(n) for n in re.findall(r"\d+", version))
-        return Release(name != "tflite-runtime", numbers, machine == "aarch64")
+        return Release(name != "tflite-runtime", numbers, machine == "aarch64", is_switched)
+
+    @property
+    def prepares_first(self) -> bool:
+        """The built-in kernels prepare every op before XNNPACK claims any."""
+        return self < LITERT_2_1 and not self.is_switched
 
 
 TFLITE_2_14 = Release.of("tflite-runtime", "2.14.0")

@@ -54,6 +54,8 @@ class Tiles:
     """A value in the workspace may lie below the lowest that is alive with it."""
     fuses: bool = False
     """An activation whose input nobody else reads is done by the operator before it."""
+    op_bytes: int = 400
+    """Of the heap for an operator that neither convolves nor multiplies matrices."""
     border_bytes: int = 12_000
     """By which resident memory grows beyond the heap."""
 
@@ -86,7 +88,7 @@ def tiles(core: Core | None, release: Release = LITERT_2_3) -> Tiles:
     older = replace(newest, fills_start=False)
     # By the first partition of any model its configuration is set up already: the delegate does it when it is created.
     return older if release.is_litert else replace(
-        older, reads_half=False, fuses=True, delegate_bytes=0, border_bytes=4000
+        older, reads_half=False, fuses=True, delegate_bytes=0, op_bytes=2050, border_bytes=4000
     )  # fmt: skip
 
 

@@ -39,7 +39,6 @@ _EXTRA_BYTES = 32  # that XNNPACK may read beyond the end of the workspace
 # XNNPACK's own structures: fitted to the heap of whole models on x86-64, Cortex-A53 and A76.
 _OP_BYTES = {"FULLY_CONNECTED": 3550, "VAR_HANDLE": 0}
 _OP_BYTES |= dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"), 2350)
-_OTHER_OP_BYTES = 400
 _VALUE_BYTES = 560
 _PARTITION_BYTES = 1050
 _WASTE_BYTES = 400  # by the growth of resident memory beyond the heap
@@ -103,7 +102,7 @@ def _partition(
     blocks = _Workspace(subgraph, inside, tile_of)
     for op in ops:
         buffers = held(graph, op, tile_of)
-        kept += _OP_BYTES.get(op.code, _OTHER_OP_BYTES) + buffers.weights_bytes + buffers.pointers_bytes
+        kept += _OP_BYTES.get(op.code, tile_of.op_bytes) + buffers.weights_bytes + buffers.pointers_bytes
         unwritten += buffers.unwritten_bytes
         values.update(t for t in (*op.inputs, *op.outputs) if t >= 0)
         blocks.add(op, buffers)

@@ -19,7 +19,7 @@ from edgedeploy_partitioner.planning.request import Request, cpu_cost, stack_of
 from edgedeploy_partitioner.runtime.census import Found, Taken, kernel_of, stopper, xnnpack_claims
 from edgedeploy_partitioner.support.kernels import NEON, SOC, kernel_table
 from edgedeploy_partitioner.support.verdicts import NO_RULE, Judged, check_table, verdicts
-from edgedeploy_profiles import load_backend, load_kernels
+from edgedeploy_profiles import load_backend, load_kernels, load_switched, switched_names
 from edgedeploy_profiles.schema import Backend, Board, Kernels, Runtime
 
 CPU, NHWC = "cpu", "NHWC"
@@ -83,16 +83,11 @@ class Target:
     @staticmethod
     def of(graph: Graph, board: Board, request: Request) -> Target:
         """Resolve the request's options on the board. Raises :class:`InputError`."""
-        runtime = request.runtime
-        if request.xnnpack == "switch" and runtime.xnnpack_default:
-            raise InputError(
-                f"--xnnpack switch: {runtime.title} applies XNNPACK by itself, and there is no census of more than"
-                " that; say default or off"
-            )
+        runtime = _switched(request.runtime) if request.xnnpack == "switch" else request.runtime
         cost, cpus = cpu_cost(board, request.cpus, request.threads)
         kernels = load_kernels(edgedeploy_kernels.manifest()) if request.kernels is None else request.kernels
         stack = stack_of(board, request.npu)
-        return Target(graph, board, stack, request.runtime, request.xnnpack, cost, cpus, kernels)
+        return Target(graph, board, stack, runtime, request.xnnpack, cost, cpus, kernels)
 
     @cached_property
     def backend(self) -> Backend | None:
@@ -351,6 +346,15 @@ class Target:
     @property
     def _census_source(self) -> str:
         return f"census of {self.runtime.name} {self.runtime.version} on {self.runtime.taken_on}"
+
+
+def _switched(runtime: Runtime) -> Runtime:
+    if runtime.title not in (names := [name.replace("==", " ") for name in switched_names()]):
+        raise InputError(
+            f"--xnnpack switch is for {', '.join(names)}, which leaves XNNPACK's 8-bit kernels off; {runtime.title}"
+            " applies XNNPACK by itself, with them: say default or off"
+        )
+    return runtime.switched(load_switched(runtime.name, runtime.version))
 
 
 def _candidate(backend: str, judged: Judged, layout: str) -> Candidate:

@@ -99,6 +99,7 @@ class Whole:
             segments={number: tuple(found) for number, found in by_partition.items()},
             core=load_core(target.board.clusters[0].core),
             baseline=target.runtime.baseline_bytes,
+            is_switched=target.xnnpack == "switch",
         )
 
     @property

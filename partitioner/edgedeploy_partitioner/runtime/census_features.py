@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from edgedeploy_partitioner.model.graph import Tensor
-from edgedeploy_partitioner.runtime.census_view import Feature, View, scales_of
+from edgedeploy_partitioner.runtime.census_view import Feature, View, quantised_as, scales_of
 
 _Special = Callable[[View], Iterator[tuple[str, Feature]]]
 
@@ -125,6 +125,8 @@ def _reshape(view: View) -> Iterator[tuple[str, Feature]]:
     operand = view.input(1)
     if operand is not None:
         yield "shape_flat", all(n == 1 for n in operand.shape[:-1])
+    if view.data is not None and view.outputs:
+        yield "elements_fit", view.data.elements == view.outputs[0].elements
     shape = (view.option("new_shape") or ()) if operand is None else (view.values(1) or ())
     yield "shape_says_nothing", tuple(shape) in ((0,), (-1,))
 
@@ -198,6 +200,14 @@ def _softmax(view: View) -> Iterator[tuple[str, Feature]]:
     yield "unit_beta", view.option("beta") == 1.0
 
 
+def _tanh(view: View) -> Iterator[tuple[str, Feature]]:
+    yield "result_as_specified", any(quantised_as(t, 1 / 128, 0) for t in view.outputs)
+
+
+def _logistic(view: View) -> Iterator[tuple[str, Feature]]:
+    yield "result_as_specified", any(quantised_as(t, 1 / 256, -128) for t in view.outputs)
+
+
 def _leaky_relu(view: View) -> Iterator[tuple[str, Feature]]:
     alpha = np.float32(view.option("alpha"))
     yield "alpha_normal", bool(np.isfinite(alpha) and abs(alpha) >= np.finfo(np.float32).tiny)
@@ -241,5 +251,5 @@ SPECIAL: Mapping[str, _Special] = {
     "REDUCE_MAX": _reduce, "REDUCE_MIN": _reduce, "RESHAPE": _reshape, "RESIZE_BILINEAR": _resize, "SLICE": _slice,
     "STRIDED_SLICE": _strided_slice, "TRANSPOSE": _transpose, "SPLIT": _split, "SOFTMAX": _softmax,
     "LEAKY_RELU": _leaky_relu, "CONCATENATION": _concatenation, "BATCH_MATMUL": _batch_matmul,
-    "PRELU": _prelu, "STABLEHLO_COMPOSITE": _attention,
+    "PRELU": _prelu, "TANH": _tanh, "LOGISTIC": _logistic, "STABLEHLO_COMPOSITE": _attention,
 }  # fmt: skip

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from edgedeploy_partitioner.model.graph import DType, Graph, Op, Quantization, Subgraph, Tensor
+from edgedeploy_partitioner.model.shapes.site import ShapeMismatch
+from edgedeploy_partitioner.model.shapes.walk import result_shapes
 from edgedeploy_partitioner.runtime.census_features import SPECIAL, nothing
 from edgedeploy_partitioner.runtime.census_view import Feature, Unpacked, View, scales_of, source_of
 
@@ -86,8 +88,20 @@ def _features(view: View) -> Iterator[tuple[str, Feature]]:
         yield "out.rank", _rank(tensor)
         yield "out.empty", 0 in tensor.shape
         yield from _quantization("out", tensor)
+    yield from _fits(view)
     yield from scales_of(view)
     yield from SPECIAL.get(view.op.code, nothing)(view)
+
+
+def _fits(view: View) -> Iterator[tuple[str, Feature]]:
+    """Whether the result is stored in the shape that follows from the inputs: XNNPACK may see no other."""
+    try:
+        shapes = result_shapes(view.graph, view.op)
+    except ShapeMismatch:
+        yield "result_fits", False
+        return
+    if shapes and view.outputs:
+        yield "result_fits", tuple(shapes[0]) == view.outputs[0].shape
 
 
 def _is_dense_half(view: View, unpacked: int) -> bool:

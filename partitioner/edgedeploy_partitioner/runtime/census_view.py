@@ -105,6 +105,12 @@ def _scale(tensor: Tensor | None) -> float | None:
     return scales[0] if len(scales) == 1 and math.isfinite(scales[0]) and scales[0] > 0 else None
 
 
+def quantised_as(tensor: Tensor, scale: float, zero_point: int) -> bool:
+    """Whether its values are of int8 with this scale and zero point, or the same of uint8."""
+    zero, quant = zero_point + 128 * (tensor.dtype is DType.UINT8), tensor.quantization
+    return quant is not None and _scale(tensor) == scale and set(quant.zero_points) == {zero}
+
+
 def _affine(tensor: Tensor) -> tuple[DType, object, object]:
     quant = tensor.quantization
     return tensor.dtype, quant and quant.scales, quant and quant.zero_points

@@ -107,6 +107,20 @@ class Walk:
         return Flow(tensor.shape, is_fixed)
 
 
+def result_shapes(graph: Graph, op: Op) -> Sequence[tuple[int, ...]] | None:
+    """The shapes of the results of ``op`` as they follow from its inputs as stored; None where they do not.
+
+    Raises :class:`ShapeMismatch`.
+    """
+    function = RULES.get(op.kind)
+    tensors = [graph.subgraphs[op.subgraph].tensors[t] if t >= 0 else None for t in op.inputs]
+    flows = [UNKNOWN if t is None else Flow(t.shape, value=constant(graph, t)) for t in tensors]
+    try:
+        return None if function is None else function(Site(graph, op, flows))
+    except Unknown:
+        return None
+
+
 def in_order(sub: Subgraph) -> list[Op]:
     """Ops after the ops they depend on, else in file order."""
     waits = {op.index: {sub.producer[t] for t in op.inputs if t in sub.producer} for op in sub.ops}
