@@ -80,7 +80,7 @@ def test_claims_on_random_models(asked: Asked) -> None:
 def test_claims_on_what_another_delegate_leaves(asked: Asked) -> None:
     """Every third op is somebody else's: among them unpackers without their readers and the other way round."""
     if asked.is_switched:
-        pytest.skip("the library applies XNNPACK after its own claims: test_switched.py")
+        pytest.skip("the library applies XNNPACK after its own claims: kernels/test_xnnpack_switch.py")
     models, census = [random_dag(seed, 15, "float32") for seed in range(100)], census_of(asked)
     graphs = [read_bytes(model) for model in models]
     owned = [frozenset(range(i % 3, len(g.subgraphs[0].ops), 3)) for i, g in enumerate(graphs)]

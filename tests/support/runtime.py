@@ -45,8 +45,8 @@ def inspect_all(
 ) -> list[Answer]:
     """Allocate each model in the runtime, with ``run`` invoke it once, and read its plans.
 
-    ``claims[i]``: calls made on model i's main subgraph. Where the runtime is switched, libedgedeploy.so comes first:
-    it carries out ``plans[i]``, a plan.edp, or claims nothing.
+    ``claims[i]``: calls made on model i's main subgraph. libedgedeploy.so carries out ``plans[i]``, a plan.edp; where
+    the runtime is switched it is there without plans, too, and only applies XNNPACK.
 
     Raises :class:`subprocess.TimeoutExpired` when all together take longer than ``deadline_s``.
     """
@@ -58,7 +58,7 @@ def inspect_all(
             "run": run,
             "threads": threads,
             "claims": {"0": [list(ops) for ops in calls[i]]} if calls is not None else {},
-            **(_library(model, plans[i : i + 1], runtime) if runtime.is_switched else {}),
+            **(_library(model, plans[i : i + 1], runtime) if runtime.is_switched or plans else {}),
         }
         for i, model in enumerate(models)
     ]
