@@ -19,10 +19,12 @@ from edgedeploy_partitioner.memory import interpreter, xnnpack
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.plan import Plan
 from edgedeploy_profiles import load_board, load_core
+from edgedeploy_profiles.schema import Kernels
 from support.runtimes import UNCACHED, Runtime
 
 _BATCH = 20  # models a process: each is a fork of one that has the runtime
 _DEADLINE_S = 20
+_NO_KERNELS = Kernels("edgedeploy.kernels/1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +157,12 @@ def _result(model: Path, heap: Mapping[str, Any], answer: Mapping[str, Any], set
 
 
 def _plan(graph: Graph, setting: Setting) -> Plan:
-    """The plan without an NPU. Raises PlanningError."""
+    """The plan for the runtime by itself: without an NPU and kernels of ours. Raises PlanningError."""
     runtime = setting.runtime
     return partition(
         graph, runtime.board, runtime=f"{runtime.name}=={runtime.version}", npu="none",
         xnnpack="default" if setting.xnnpack else "off", threads=setting.threads,
+        kernels=_NO_KERNELS,
     )  # fmt: skip
 
 
