@@ -70,11 +70,8 @@ class Result:
 
     @property
     def has_arena_inside(self) -> bool:
-        return (
-            self.arena_low
-            <= self.arena.measured
-            <= (self.arena.measured if self.arena_high is None else self.arena_high)
-        )
+        measured = self.arena.measured
+        return self.arena_low <= measured and (self.arena_high is None or measured <= self.arena_high)
 
     @property
     def is_inside(self) -> bool:

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from edgedeploy_agent import tflite_abi as abi
+from edgedeploy_agent.runtime import plan_delegate
 
 Claims = Mapping[int, Sequence[Sequence[int]]]
 """Per subgraph, replace calls in order, each a list of op indices."""
@@ -291,7 +292,7 @@ def _plan_delegate(runtime: Any, library: str, plan: bytes, threads: int) -> Any
     file = os.memfd_create("plan")
     try:
         os.write(file, plan)
-        return runtime.load_delegate(library, {"plan": f"/proc/self/fd/{file}", "threads": str(threads)})
+        return plan_delegate(runtime, library, f"/proc/self/fd/{file}", "/dev/null", threads)
     finally:
         os.close(file)
 

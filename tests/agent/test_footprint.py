@@ -25,7 +25,7 @@ def measured(*arguments: str | Path) -> tuple[int, list[dict[str, Any]]]:
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
-# Leaves holes of three sizes, as many as said, between blocks that stay. Prints their bytes before and after.
+# Leaves holes of two sizes, as many as said of each, between blocks that stay. Prints their bytes before and after.
 HOLED = """
 import ctypes, sys
 from edgedeploy_agent import footprint

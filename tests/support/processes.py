@@ -12,27 +12,35 @@ from pathlib import Path
 
 def descendants(pid: int) -> list[int]:
     """Of a process that runs, by what /proc says."""
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parents.setdefault(int(stat.read_text().rpartition(")")[2].split()[1]), []).append(int(stat.parent.name))
     found: list[int] = []
-    todo = [pid]
+    todo, parents = [pid], {child: parent for child, (_, parent) in _stats().items()}
     while todo:
-        todo += (children := parents.get(todo.pop(), []))
-        found += children
+        parent = todo.pop()
+        todo += (own := [child for child, its in parents.items() if its == parent])
+        found += own
     return found
 
 
-def children(parent: int) -> list[int]:
-    """Processes that ``parent`` started and that still are."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, ppid = status.read_text().rpartition(") ")[2].split()[:2]
-            if int(ppid) == parent and state != "Z":
-                found.append(int(status.parent.name))
-    return found
+def children(pid: int) -> list[int]:
+    """Processes that ``pid`` started and that still are."""
+    return [child for child, (state, parent) in _stats().items() if parent == pid and state != "Z"]
+
+
+def alive(pid: int) -> bool:
+    return (stat := _stat(pid)) is not None and stat[0] != "Z"
+
+
+def _stats() -> dict[int, tuple[str, int]]:
+    pids = (int(place.name) for place in Path("/proc").glob("[0-9]*"))
+    return {pid: stat for pid in pids if (stat := _stat(pid)) is not None}
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    """State and parent; None if the process has ended."""
+    with contextlib.suppress(OSError):
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[:2]
+        return state, int(parent)
+    return None
 
 
 def command_line(pid: int) -> str:
@@ -48,13 +56,6 @@ def command_lines() -> dict[int, str]:
     return {pid: line for pid in pids if (line := command_line(pid))}
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except OSError:
-        return False
-
-
 def ends(*pids: int, within_s: float = 5.0) -> bool:
     """Do all of them end in time?"""
     until = time.monotonic() + within_s
@@ -66,6 +67,6 @@ def ends(*pids: int, within_s: float = 5.0) -> bool:
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
-    """Also one that has ended by itself meanwhile: its parent was killed before it."""
+    """Signal one that may have ended meanwhile, by itself or with its parent."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)

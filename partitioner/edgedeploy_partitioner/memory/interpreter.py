@@ -2,9 +2,9 @@
 """``interpreter_bytes``: what the interpreter keeps on the heap about the model itself, and its built-in kernels.
 
 Beside what the kernels take (:mod:`kernel_heap`) it is a line fitted to the heap of ai-edge-litert 2.3.0 on x86-64
-after loading 76 models of 1 to 580 tensors: median error 2 %, p90 5 %. Each subgraph asks for room for 128 tensors and
-ops at once; pages of it that are not written take no memory. The fixed parts were measured in processes whose heap had
-no holes: in one that has some, a model goes partly into them.
+after loading 76 models of 1 to 580 tensors; ``docs/memory.md`` has how far off the heap is. Each subgraph asks for room
+for 128 tensors and ops at once; pages of it that are not written take no memory. The fixed parts were measured in
+processes whose heap had no holes: in one that has some, a model goes partly into them.
 """
 
 from __future__ import annotations
