@@ -118,5 +118,5 @@ def _arm64(core: Core) -> Tiles:
         alignment_bytes=16,
         reads_half="fp16" in core.isa,
         multiplies_sparse=True,
-        delegate_bytes=0,
+        delegate_bytes=7000,
     )
