@@ -78,6 +78,11 @@ static void change(ed_random *random, ed_case *made, const size_t *fed_bytes) {
       break;
     }
     case 5:
+      if (made->op.host) {
+        change_tensor(random, &made->between);
+        break;
+      }
+      // fall through
     case 6:
       if (outputs) change_tensor(random, &made->outputs[ed_pick(random, 0, outputs - 1)]);
       break;
@@ -108,7 +113,11 @@ static bool settle(ed_case *made, bool *is_small) {
       if (tensor->data) return false;
     }
   }
-  return true;
+  size_t between = ed_element_bytes(made->between.type);
+  for (int k = 0; k < made->between.rank; k++) {
+    if (__builtin_mul_overflow(between, (size_t)made->between.dims[k], &between)) return false;
+  }
+  return !made->op.host || ed_expect_sound(&made->between, between, reason, sizeof reason);
 }
 
 static void run_both(const state *all, const ed_kernel *kernel, const ed_job *job, const ed_case *made,
@@ -125,10 +134,8 @@ static void attack(const ed_tried *tried, void *with) {
   for (int n = 0; n < (tried->reason ? OF_OTHERS : CHANGES); n++) {
     ed_random random = {.state = tried->seed * CHANGES + (uint64_t)n};
     ed_case made = *tried->made;
-    bool is_own = made.op.params == tried->made->params, is_small;
-    if (is_own) made.op.params = made.params;
-    made.op.inputs = made.inputs;
-    made.op.outputs = made.outputs;
+    bool is_small;
+    ed_case_settle(&made, tried->made);
     // What is fed is copied, so that it can be changed and ends where it should.
     size_t fed_bytes[ED_MAX_OPERANDS] = {0};
     for (int i = 0; i < ED_MAX_OPERANDS; i++) {

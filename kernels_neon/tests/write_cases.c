@@ -8,15 +8,19 @@
 #include "harness/each.h"
 #include "harness/run.h"
 
+static void tensor(const ed_tensor *t) {
+  printf("{\"type\": %d, \"constant\": %s, \"shape\": [", t->type, t->data ? "true" : "false");
+  for (int k = 0; k < t->rank; k++) printf("%s%d", k ? ", " : "", t->dims[k]);
+  printf("]");
+  if (t->quantization) printf(", \"scale\": %.9g, \"zero_point\": %d", (double)t->scale, t->zero_point);
+  printf("}");
+}
+
 static void tensors(const char *key, const ed_tensor *list, int count) {
   printf(", \"%s\": [", key);
   for (int i = 0; i < count; i++) {
-    const ed_tensor *t = &list[i];
-    printf("%s{\"type\": %d, \"constant\": %s, \"shape\": [", i ? ", " : "", t->type, t->data ? "true" : "false");
-    for (int k = 0; k < t->rank; k++) printf("%s%d", k ? ", " : "", t->dims[k]);
-    printf("]");
-    if (t->quantization) printf(", \"scale\": %.9g, \"zero_point\": %d", (double)t->scale, t->zero_point);
-    printf("}");
+    if (i) printf(", ");
+    tensor(&list[i]);
   }
   printf("]");
 }
@@ -28,6 +32,11 @@ static void show(const ed_tried *tried, void *with) {
          tried->seed, tried->reason ? tried->reason : "");
   tensors("inputs", made->inputs, made->op.inputs_count);
   tensors("outputs", made->outputs, made->op.outputs_count);
+  if (made->op.host) {
+    printf(", \"host\": {\"op\": \"%s\", \"options\": %s, \"result\": ", made->host_name, made->host_options);
+    tensor(&made->between);
+    printf("}");
+  }
   printf("}\n");
   for (int i = 0; i < made->op.inputs_count; i++) {
     if (made->fed[i]) fwrite(made->fed[i], 1, ed_tensor_bytes(&made->inputs[i]), stdout);

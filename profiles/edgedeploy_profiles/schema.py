@@ -204,6 +204,8 @@ class Kernel(Value, frozen=True):
     require: dict[str, Any] = {}
     threaded: bool = False
     """Large ops are split over the threads."""
+    fusion: Fusion | None = None
+    """For a kernel that computes the op before too."""
 
     def __post_init__(self) -> None:
         for key in ("ops", "dtypes", "layouts", "variants"):

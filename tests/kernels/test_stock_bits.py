@@ -43,7 +43,8 @@ def made_for(kernel: Kernel, seed: int, count: int) -> list[KernelCase]:
 
 
 def is_arms_own(case: KernelCase) -> bool:
-    return any(operand.type in ARM_ONLY.get(case.op, ()) for operand in case.inputs)
+    ops = (case.op, case.host.op if case.host else "")
+    return any(operand.type in ARM_ONLY.get(op, ()) for op in ops for operand in case.inputs)
 
 
 def taken(found: Sequence[KernelCase]) -> list[KernelCase]:
@@ -101,7 +102,9 @@ def test_what_is_offered_to_the_planner_is_taken(kernel: Kernel) -> None:
             assert case.reason
             continue
         graph = read_bytes(case.model)
-        judged = [j for j in verdicts(graph, graph.subgraphs[0].ops[0], TABLE, SOC) if j.kernel == kernel.name]
-        offered = [j.status == "supported" for j in judged]
+        *before, op = graph.subgraphs[0].ops
+        judged = [j for j in verdicts(graph, op, TABLE, SOC) if j.kernel == kernel.name]
+        hosted = all(verdicts(graph, host, TABLE, SOC)[0].status == "supported" for host in before)
+        offered = [j.status == "supported" and hosted for j in judged]
         if case.type in kernel.dtypes or any(offered):
             assert offered == [not case.reason], f"{case}: kernel: {case.reason or 'takes it'}; {NEON}: {judged}"

@@ -30,6 +30,12 @@ def slopes(*shape: int) -> Made:
     return single_op("PRELU", [image, T(shape)], [image])
 
 
+def mean(scale: float = 0.5, row: int = 4, results: int = 1, constant: bool = True) -> Made:
+    image = T((1, 2, 3, 4), scales=(1,))
+    filters = T((1, 1, 1, row), constant=constant, scales=(scale,))
+    return single_op("CONV_2D", [image, filters, ints(0)], [T((1, 2, 3, results), scales=(1,))])
+
+
 EIGHTHS = {"scale": 0.125, "zero_point": {"int8": 0, "uint8": 7}}
 ABS = {"ABS": ["int8"]}
 HALVES = {"HARD_SWISH": {"low": 0.5, "high": 2}}
@@ -72,6 +78,15 @@ BOUNDARIES = [
         "second_repeats", True, slopes(1), slopes(1, 1, 1, 1, 4),
         "a second input of shape [1, 1, 1, 1, 4] for [1, 2, 2, 4]",
     ),
+    Boundary("weighted_mean", True, mean(255), mean(256), "scales [1, 256, 1]"),
+    Boundary(
+        "weighted_mean", True, mean(), mean(row=5), "a filter of shape [1, 1, 1, 5] for [1, 2, 3, 4] to [1, 2, 3, 1]"
+    ),
+    Boundary(
+        "weighted_mean", True, mean(), mean(results=2),
+        "a filter of shape [1, 1, 1, 4] for [1, 2, 3, 4] to [1, 2, 3, 2]",
+    ),
+    Boundary("weighted_mean", True, mean(), mean(constant=False), "a filter or bias that is computed"),
     Boundary(
         "constant_parameters", True, parts(scaled(1), scaled(1)), parts(scaled(1), scaled(1), axis=T((), "int32")),
         "input 0 is computed",

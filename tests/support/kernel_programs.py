@@ -113,6 +113,15 @@ class Operand:
         return np.frombuffer(stream.read(self.byte_count), self.type).reshape(self.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The op before, of a kernel that computes both: it makes the first input."""
+
+    op: str
+    options: dict[str, Any]
+    result: Operand
+
+
 @dataclass(frozen=True)
 class KernelCase:
     """An op with what it is fed, and what the scalar kernel makes of it; ``reason`` says why the kernel refuses it."""
@@ -125,6 +134,7 @@ class KernelCase:
     outputs: tuple[Operand, ...]
     fed: tuple[Array, ...]
     made: tuple[Array, ...]
+    host: Host | None
 
     @property
     def type(self) -> str:
@@ -136,6 +146,10 @@ class KernelCase:
         model = Model()
         g = model.subgraph()
         ids = [self._operand(g, operand, value) for operand, value in zip(self.inputs, self.fed, strict=True)]
+        if self.host is not None:
+            read, made = ids[0], self.host.result
+            ids[0] = g.tensor(made.shape, made.type, made.quantization)
+            g.op(self.host.op, [read], [ids[0]], op_version=1, **self.host.options)
         results = [g.tensor(o.shape, o.type, o.quantization) for o in self.outputs]
         code, _, custom_code = self.op.partition(":")
         options = dict(self.options)
@@ -195,9 +209,9 @@ def _read(stream: IO[bytes]) -> Iterator[KernelCase]:
         inputs, outputs = (tuple(map(Operand.read, head[key])) for key in ("inputs", "outputs"))
         fed = tuple(operand.take(stream) for operand in inputs)
         made = () if head["reason"] else tuple(operand.take(stream) for operand in outputs)
-        yield KernelCase(
-            head["op"], head["options"], head["seed"], head["reason"], inputs, outputs, fed, made
-        )  # fmt: skip
+        its = head.get("host")
+        host = Host(its["op"], its["options"], Operand.read(its["result"])) if its else None
+        yield KernelCase(head["op"], head["options"], head["seed"], head["reason"], inputs, outputs, fed, made, host)
 
 
 # --- the stock runtime ----------

@@ -73,18 +73,25 @@ static void release(TfLiteContext *context, void *user_data) {
 }
 
 static bool prepare_step(TfLiteContext *context, ed_steps *steps, ed_step *step, char *error) {
-  ed_tensor *tensors = calloc((size_t)(step->inputs_count + step->outputs_count) + 1, sizeof *tensors);
+  const int count = step->inputs_count + step->outputs_count;
+  const bool has_host = step->kernel->host != ED_NO_HOST;
+  const ed_operand between = {.home = has_host ? ED_INSIDE : ED_ABSENT, .tensor = step->between};
+  ed_tensor *tensors = calloc((size_t)count + 1, sizeof *tensors);
   if (!tensors) return ed_reject(error, ED_LINE, "no memory");
   char reason[ED_LINE] = "";
-  for (int i = 0; i < step->inputs_count + step->outputs_count; i++) {
-    if (ed_operand_describe(context, steps, &step->operands[i], &tensors[i], reason, sizeof reason)) continue;
+  for (int i = 0; i <= count; i++) {
+    const ed_operand *operand = i < count ? &step->operands[i] : &between;
+    if (ed_operand_describe(context, steps, operand, &tensors[i], reason, sizeof reason)) continue;
     free(tensors);
     return ed_reject(error, ED_LINE, "op %u:%u: tensor %d is not one to compute with: %s", step->op->subgraph,
-                     step->op->index, step->operands[i].tensor, reason);
+                     step->op->index, operand->tensor, reason);
   }
   ed_op op = step->described;
+  ed_host host = step->host;
   op.inputs = tensors;
   op.outputs = tensors + step->inputs_count;
+  host.result = &tensors[count];
+  op.host = has_host ? &host : NULL;
   ed_step_forget(step);
   step->is_prepared = step->kernel->prepare(&op, &step->job, reason, sizeof reason);
   free(tensors);

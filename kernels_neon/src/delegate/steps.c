@@ -82,6 +82,49 @@ static bool add_ops(const search *s, uint32_t partition) {
   return true;
 }
 
+static bool reads(const ed_step *step, int tensor) {
+  for (int i = 0; i < step->inputs_count; i++)
+    if (step->operands[i].tensor == tensor) return true;
+  return false;
+}
+
+// The step whose only result nobody but `reader` reads, as its first input.
+static ed_step *host_of(const search *s, const ed_step *reader) {
+  ed_step *host = NULL;
+  int between = reader->inputs_count ? reader->operands[0].tensor : -1;
+  if (between < 0 || contains(s->params->output_tensors, between)) return NULL;
+  for (ed_step *step = s->steps->steps; step < s->steps->steps + s->steps->count; step++) {
+    bool makes = step < reader && step->described.builtin == reader->kernel->host && step->inputs_count == 1 &&
+                 step->outputs_count == 1 && step->operands[1].tensor == between;
+    if (makes) host = step;
+    if (step != reader && reads(step, between)) return NULL;
+  }
+  for (int i = 1; i < reader->inputs_count; i++)
+    if (reader->operands[i].tensor == between) return NULL;
+  return host;
+}
+
+// A kernel of two ops takes the one before in: what that reads is read by this step, and it is no step any more.
+static bool take_hosts_in(const search *s) {
+  ed_steps *steps = s->steps;
+  for (size_t i = 0; i < steps->count; i++) {
+    ed_step *step = &steps->steps[i], *host;
+    if (!step->kernel || step->kernel->host == ED_NO_HOST) continue;
+    if (!(host = host_of(s, step)))
+      return ed_reject(s->error, s->error_bytes, "op %u:%u: kernel %s also computes the op before, which is not here",
+                       step->op->subgraph, step->op->index, step->kernel->name);
+    step->host = (ed_host){.builtin = host->described.builtin, .params = host->described.params};
+    step->between = step->operands[0].tensor;
+    step->operands[0] = host->operands[0];
+    free(host->operands);
+    free(host->addresses);
+    steps->count--;
+    memmove(host, host + 1, (size_t)(steps->steps + steps->count - host) * sizeof *host);
+    i--;
+  }
+  return true;
+}
+
 static void use_unpacked(ed_steps *steps) {
   for (size_t u = 0; u < steps->unpacked_count; u++) {
     ed_unpacked *unpacked = &steps->unpacked[u];
@@ -150,13 +193,14 @@ static bool note_shapes(const search *s) {
   ed_steps *steps = s->steps;
   size_t most = 2 * steps->unpacked_count;
   for (size_t i = 0; i < steps->count; i++)
-    most += (size_t)steps->steps[i].inputs_count + (size_t)steps->steps[i].outputs_count;
+    most += (size_t)steps->steps[i].inputs_count + (size_t)steps->steps[i].outputs_count + 1;
   steps->shapes = calloc(most + 1, sizeof *steps->shapes);
   if (!steps->shapes) return ed_reject(s->error, s->error_bytes, "no memory");
   for (size_t i = 0; i < steps->count; i++) {
     const ed_step *step = &steps->steps[i];
     for (int k = 0; k < step->inputs_count + step->outputs_count; k++)
       if (!note_shape(s, step->operands[k].tensor)) return false;
+    if (step->kernel->host != ED_NO_HOST && !note_shape(s, step->between)) return false;
   }
   for (size_t i = 0; i < steps->unpacked_count; i++)
     if (!note_shape(s, steps->unpacked[i].from) || !note_shape(s, steps->unpacked[i].to)) return false;
@@ -167,7 +211,7 @@ bool ed_steps_find(ed_steps *steps, TfLiteContext *context, const TfLiteDelegate
                    uint32_t partition, char *error, size_t error_bytes) {
   search found = {steps, context, params, plan, error, error_bytes};
   *steps = (ed_steps){0};
-  if (!add_ops(&found, partition)) return false;
+  if (!add_ops(&found, partition) || !take_hosts_in(&found)) return false;
   use_unpacked(steps);
   return place_inside(&found) && note_shapes(&found);
 }

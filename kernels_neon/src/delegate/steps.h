@@ -29,6 +29,8 @@ typedef struct {
   ed_op described;  // without its tensors
   int inputs_count, outputs_count;
   ed_operand *operands;  // inputs, then outputs
+  ed_host host;          // the op that runs inside this step, if the kernel has one, without its result
+  int between;           // which is this tensor
   void **addresses;      // of this run, in the same order
   ed_job job;
   bool is_prepared;

@@ -28,6 +28,13 @@ typedef struct {
   const void *data;                              // of a constant, else NULL
 } ed_tensor;
 
+// An op that a kernel computes together with the one that alone reads its result.
+typedef struct {
+  int32_t builtin;
+  const void *params;
+  const ed_tensor *result;
+} ed_host;
+
 typedef struct {
   int32_t builtin;          // `BuiltinOperator` of the schema
   const char *custom_name;  // of a custom op, else NULL
@@ -38,6 +45,7 @@ typedef struct {
   int outputs_count;
   const ed_tensor *inputs;  // an absent optional input has the type kTfLiteNoType
   const ed_tensor *outputs;
+  const ed_host *host;  // of a kernel that has one, else NULL: `inputs[0]` is what the host reads
 } ed_op;
 
 // One op, prepared: filled by `prepare`.
@@ -48,9 +56,12 @@ typedef struct {
   size_t scratch_bytes;  // that each running thread gets, aligned to 64 bytes
 } ed_job;
 
+enum { ED_NO_HOST = -1 };
+
 typedef struct {
   const char *name;
   const char *variant;
+  int32_t host;  // `BuiltinOperator` of the op of one input whose result is the first input, and that is computed too
   // Whether the kernel computes this op. If not, `reason` holds why, in words, and the job is not to be freed.
   bool (*prepare)(const ed_op *op, ed_job *job, char *reason, size_t reason_bytes);
   // Units begin..end of a job. Inputs and outputs are in the order of the op; an absent input is NULL. Outputs do not
@@ -62,9 +73,10 @@ typedef struct {
 
 // Defines a kernel's entry. The symbol is what `kernels.toml` names and what the library is asked for by its plan:
 // there is no list of kernels to edit.
-#define ED_KERNEL(NAME, VARIANT, PREPARE, RUN)                                         \
+#define ED_KERNEL(NAME, VARIANT, PREPARE, RUN) ED_KERNEL_WITH(ED_NO_HOST, NAME, VARIANT, PREPARE, RUN)
+#define ED_KERNEL_WITH(HOST, NAME, VARIANT, PREPARE, RUN)                              \
   __attribute__((visibility("default"))) extern const ed_kernel ed_##NAME##_##VARIANT; \
-  const ed_kernel ed_##NAME##_##VARIANT = {#NAME, #VARIANT, PREPARE, RUN}
+  const ed_kernel ed_##NAME##_##VARIANT = {#NAME, #VARIANT, HOST, PREPARE, RUN}
 
 // The kernel of that name and variant in this library; of a variant that this build has not (NEON on x86-64) the
 // scalar one, whose bits are the same; NULL if there is no such kernel.

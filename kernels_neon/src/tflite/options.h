@@ -11,6 +11,7 @@
 enum {
   kOpAveragePool2d = 1,
   kOpConcatenation = 2,
+  kOpConv2d = 3,
   kOpDequantize = 6,
   kOpL2Normalization = 11,
   kOpMaxPool2d = 17,
@@ -67,6 +68,16 @@ typedef struct {
   TfLiteFusedActivation activation;
   int computed[4];  // the runtime's own
 } TfLitePoolParams;
+
+typedef struct {
+  TfLitePadding padding;
+  int stride_width;
+  int stride_height;
+  TfLiteFusedActivation activation;
+  int dilation_width_factor;
+  int dilation_height_factor;
+  int bias_type;  // 0: of the tensor
+} TfLiteConvParams;
 
 typedef struct {
   float beta;

@@ -53,6 +53,14 @@ ed_tensor *ed_add_output(ed_case *made, TfLiteType type, int rank, const int32_t
   return set(&made->outputs[made->op.outputs_count++], type, rank, dims);
 }
 
+ed_tensor *ed_add_host(ed_case *made, const char *name, int32_t builtin, TfLiteType type, int rank,
+                       const int32_t *dims) {
+  made->host = (ed_host){builtin, made->host_params, &made->between};
+  made->host_name = name;
+  made->op.host = &made->host;
+  return set(&made->between, type, rank, dims);
+}
+
 void ed_quantise(ed_case *made, ed_tensor *tensor, float scale, int32_t zero_point) {
   TfLiteFloatArray *scales = ed_own(made, sizeof *scales + sizeof scale);
   TfLiteIntArray *zero_points = ed_own(made, sizeof *zero_points + sizeof zero_point);
@@ -131,6 +139,16 @@ void ed_case_make(const ed_kind *kind, ed_random *random, ed_case *made) {
     made->fed[i] = ed_own(made, ed_tensor_bytes(&made->inputs[i]));
     fill(random, &made->inputs[i], made->fed[i]);
   }
+}
+
+void ed_case_settle(ed_case *copy, const ed_case *made) {
+  if (made->op.params == made->params) copy->op.params = copy->params;
+  copy->op.inputs = copy->inputs;
+  copy->op.outputs = copy->outputs;
+  if (!made->op.host) return;
+  copy->op.host = &copy->host;
+  copy->host.params = copy->host_params;
+  copy->host.result = &copy->between;
 }
 
 void ed_case_free(ed_case *done) {

@@ -16,6 +16,11 @@ typedef struct {
   char options[2048];  // of the op, as JSON: the same as `op.params`
   _Alignas(8) char params[64];
   ed_tensor inputs[ED_MAX_OPERANDS], outputs[ED_MAX_OPERANDS];
+  ed_host host;  // of a pattern of two ops
+  const char *host_name;
+  char host_options[64];
+  _Alignas(8) char host_params[16];
+  ed_tensor between;           // its result
   void *fed[ED_MAX_OPERANDS];  // what the inputs hold, constants too
   void *owned[6 * ED_MAX_OPERANDS];
   int owned_count;
@@ -37,10 +42,15 @@ size_t ed_tensor_bytes(const ed_tensor *tensor);
 // A new case of that kind, with everything fed; to be given to `ed_case_free`.
 void ed_case_make(const ed_kind *kind, ed_random *random, ed_case *made);
 void ed_case_free(ed_case *done);
+// Points the parts of a copied case to one another.
+void ed_case_settle(ed_case *copy, const ed_case *made);
 
 // For generators.
 ed_tensor *ed_add_input(ed_case *made, TfLiteType type, int rank, const int32_t *dims);
 ed_tensor *ed_add_output(ed_case *made, TfLiteType type, int rank, const int32_t *dims);
+// Makes the op one that reads what another makes of the first input.
+ed_tensor *ed_add_host(ed_case *made, const char *name, int32_t builtin, TfLiteType type, int rank,
+                       const int32_t *dims);
 void ed_quantise(ed_case *made, ed_tensor *tensor, float scale, int32_t zero_point);
 // Random scale and zero point if the type is quantised.
 void ed_quantise_any(ed_case *made, ed_random *random, ed_tensor *tensor);

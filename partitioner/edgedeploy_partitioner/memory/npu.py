@@ -38,7 +38,7 @@ def npu_lines(graph: Graph, platform: Platform, partitions: Mapping[int, int]) -
     by_partition = [(graph.subgraphs[sub], platform.segments.get(number, ())) for number, sub in partitions.items()]
     found = [_of_partition(sub, platform, segments, _memory(graph, platform)) for sub, segments in by_partition]
     own = [(sub, segments) for sub, segments in by_partition if is_own(segments)]
-    shared = max((placed_inside(sub, segments) for sub, segments in own), default=0)
+    shared = max((placed_inside(sub, segments, platform.fused.get(sub.index, {})) for sub, segments in own), default=0)
     unpacked = sum(unpacked_bytes(sub, segments) for sub, segments in own)
     return NpuLines(
         Line.total([Line.exact(shared + unpacked), *(lines.delegate_internal for lines in found)]),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgedeploy_partitioner.memory.line import Line
 from edgedeploy_partitioner.memory.release import Release
@@ -31,6 +31,8 @@ class Platform:
     """The fastest of the board, by which XNNPACK chooses its kernels; None is an x86-64."""
     baseline: Quantity | None = None
     """Bytes of a process that holds the runtime and no model."""
+    fused: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    """By subgraph, the host of each op that one of our kernels computes together with it."""
     is_switched: bool = False
     """``libedgedeploy.so`` applies XNNPACK."""
 

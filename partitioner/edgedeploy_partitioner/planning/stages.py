@@ -15,6 +15,7 @@ from edgedeploy_partitioner.planning.target import CPU, NHWC, XNNPACK_KERNEL, Ca
 from edgedeploy_partitioner.runtime.replay import file_plan
 from edgedeploy_partitioner.solver.problem import XNNPACK, Arena, Border, Fusion, Lane, Node, Problem
 from edgedeploy_partitioner.solver.settle import Stage
+from edgedeploy_partitioner.support.kernels import NEON
 
 BUILTIN_LANE, XNNPACK_LANE = 0, 1
 FIRST_CHOSEN_LANE = 2
@@ -131,7 +132,7 @@ def _lanes(target: Target, candidates: Mapping[int, Sequence[Candidate]]) -> tup
 
 
 def _fusions(ops: Sequence[Op], choices: Sequence[Mapping[int, Candidate]]) -> tuple[Fusion, ...]:
-    """Hosts run with the same kernel in the same lane."""
+    """Hosts run with the same kernel in the same lane; a C kernel that needs one computes what its host does."""
     position = {op.index: i for i, op in enumerate(ops)}
     found = []
     for i, choice in enumerate(choices):
@@ -139,7 +140,7 @@ def _fusions(ops: Sequence[Op], choices: Sequence[Mapping[int, Candidate]]) -> t
             if c.fused is None:
                 continue
             beside = [(position[h], choices[position[h]].get(lane)) for h in c.hosts]
-            hosts = tuple(h for h, other in beside if other is not None and other.kernel == c.kernel)
+            hosts = tuple(h for h, o in beside if o is not None and (o.kernel == c.kernel or c.backend == NEON))
             if c.fusion_required or (hosts and c.fused.ns < _ns(c)):
                 also = tuple(position[j] for j in c.companions)
                 found.append(Fusion(i, lane, hosts, _ns(c) - c.fused.ns, c.fusion_required, also))

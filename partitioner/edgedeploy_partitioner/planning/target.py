@@ -20,7 +20,7 @@ from edgedeploy_partitioner.runtime.census import Found, Taken, kernel_of, stopp
 from edgedeploy_partitioner.support.kernels import NEON, SOC, kernel_table
 from edgedeploy_partitioner.support.verdicts import NO_RULE, Judged, check_table, verdicts
 from edgedeploy_profiles import load_backend, load_kernels, load_switched, switched_names
-from edgedeploy_profiles.schema import Backend, Board, Kernels, Runtime
+from edgedeploy_profiles.schema import Backend, Board, Fusion, Kernels, Runtime
 
 CPU, NHWC = "cpu", "NHWC"
 XNNPACK_KERNEL, BUILTIN_KERNEL = "xnnpack", "builtin"
@@ -250,27 +250,31 @@ class Target:
         candidate = _candidate(backend, judged, judged.layout)
         if judged.status == "refused":
             return candidate
-        cost = self.npu.op(self.graph, op, judged.kernel, judged.layout)
-        fusion = judged.fusion
-        if fusion is None:
-            return replace(candidate, cost=cost)
+        candidate = replace(candidate, cost=self.npu.op(self.graph, op, judged.kernel, judged.layout))
+        if judged.fusion is None:
+            return candidate
         beside = tuple(
-            host for host in hosts(self.graph, op, fusion)
+            host for host in hosts(self.graph, op, judged.fusion)
             if any(j.status != "refused" and j.kernel == judged.kernel and j.layout == judged.layout
                    for j in self._judged(host))
         )  # fmt: skip
+        fused = self.npu.fused(self.graph, op, judged.kernel, judged.layout) if beside else None
+        return self._inside(op, candidate, judged.fusion, beside, fused, "of the NPU")
+
+    def _inside(
+        self, op: Op, candidate: Candidate, fusion: Fusion, beside: tuple[Op, ...], fused: Cost | None, whose: str
+    ) -> Candidate:
+        """``candidate``, which may run inside one of ``beside`` at the cost of ``fused``."""
         if not beside and fusion.required:
             reason = (
-                f"{op.name} only runs inside a {' or '.join(fusion.into)} of the NPU that makes an operand of it which "
+                f"{op.name} only runs inside a {' or '.join(fusion.into)} {whose} that makes an operand of it which "
                 "nobody else reads; there is none"
             )
             return replace(candidate, verdict="refused", reason=reason, rule="fusion")
-        fused = self.npu.fused(self.graph, op, judged.kernel, judged.layout) if beside else None
-        if fused is not None and fused.ns > cost.ns:
-            fused = cost
+        if fused is not None and candidate.cost is not None and fused.ns > candidate.cost.ns:
+            fused = candidate.cost
         return replace(
             candidate,
-            cost=cost,
             fused=fused,
             fusion_required=fusion.required,
             hosts=tuple(host.index for host in beside),
@@ -293,8 +297,15 @@ class Target:
                 if judged.status != "refused":
                     cost, variant = self.neon.op(self.graph, op, judged.kernel)
                     candidate = replace(candidate, cost=cost, variant=variant)
+                    if judged.fusion is not None:
+                        beside = tuple(h for h in hosts(self.graph, op, judged.fusion) if self._has_own_kernel(h))
+                        candidate = self._inside(op, candidate, judged.fusion, beside, cost, "of the C kernels")
                 found.append(candidate)
         return tuple(found)
+
+    def _has_own_kernel(self, op: Op) -> bool:
+        table = self.neon_table
+        return table is not None and any(j.status != "refused" for j in verdicts(self.graph, op, table, SOC))
 
     @property
     def _npu_delegate(self) -> str | None:

@@ -18,6 +18,7 @@ from edgedeploy_partitioner.planning.calls import Use, bounds, uses
 from edgedeploy_partitioner.planning.stages import Scene
 from edgedeploy_partitioner.planning.target import Target
 from edgedeploy_partitioner.solver.settle import Schedule
+from edgedeploy_partitioner.support.kernels import NEON
 from edgedeploy_profiles import load_core
 
 
@@ -91,6 +92,10 @@ class Whole:
         by_partition: dict[int, list[p.Segment]] = {}
         for segment in (s for e in self.entries for s in e.segments):
             by_partition.setdefault(segment.partition, []).append(segment)
+        fused: dict[int, dict[int, int]] = {}
+        for op in (op for e in self.entries for op in e.ops):
+            if op.fused_into is not None and op.backend == NEON:
+                fused.setdefault(op.subgraph, {})[op.index] = op.fused_into
         return Platform(
             runtime=target.runtime.name,
             version=target.runtime.version,
@@ -99,6 +104,7 @@ class Whole:
             segments={number: tuple(found) for number, found in by_partition.items()},
             core=load_core(target.board.clusters[0].core),
             baseline=target.runtime.baseline_bytes,
+            fused=fused,
             is_switched=target.xnnpack == "switch",
         )
 

@@ -31,6 +31,7 @@ def kernel_table(manifest: Kernels) -> Backend:
                 source=kernel.source,
                 kernel=kernel.name,
                 require={"element_types": list(kernel.dtypes), **kernel.require},
+                fusion=kernel.fusion,
             )
             for kernel in manifest.kernels
         ),

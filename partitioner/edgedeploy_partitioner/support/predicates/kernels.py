@@ -121,6 +121,20 @@ def second_repeats(case: Case) -> str | None:
 
 
 @predicate
+def weighted_mean(case: Case) -> str | None:
+    """a constant 1x1 filter with one result for each pixel, a constant bias, and scales that XNNPACK takes"""
+    data, filters, bias, output = case.data(), case.input(1), case.input(2), case.output(0)
+    if data is None or filters is None or bias is None or output is None or len(data.shape) != 4:
+        return "no image, no filter or no bias"
+    if filters.shape != (1, 1, 1, data.shape[3]) or output.shape != (*data.shape[:3], 1):
+        return f"a filter of shape {list(filters.shape)} for {list(data.shape)} to {list(output.shape)}"
+    if not (case.is_constant(filters) and case.is_constant(bias)):
+        return "a filter or bias that is computed"
+    scales = [q.scales[0] for q in map(_quantization, (data, filters, output)) if q is not None]
+    return None if len(scales) == 3 and scales[0] * scales[1] / scales[2] < 256 else f"scales {scales}"
+
+
+@predicate
 def constant_parameters(case: Case) -> str | None:
     """constants for all that says how (axes, sizes, ranges)"""
     data = {tensor.id for _, tensor in case.data_inputs()}
