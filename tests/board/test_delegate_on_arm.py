@@ -45,6 +45,24 @@ def test_the_shipped_kernels_give_the_stock_runtime_s_bits(board: Userland) -> N
         assert same(a.outputs, b.outputs), number
 
 
+@pytest.mark.parametrize("name", ["rpi4", "rk3588"])
+def test_the_shipped_kernels_run_beside_xnnpack_as_planned(board: Userland, name: str) -> None:
+    """A U-Net, a transformer, an SSD and a YOLO, as a user gets them: strict, and with the stock runtime's bits."""
+    shipped = load_kernels(edgedeploy_kernels.manifest())
+    runtime = board.runtime(load_core("cortex-a76"))
+    models = [
+        EXAMPLES[f"{model}.tflite"] for model in ("unet_128.int8", "tfmr_64x128.int8", "ssd_96.int8", "yolo_96.int8")
+    ]
+    plans = [planned(model, name, npu="none", kernels=shipped) for model in models]
+    assert all(map(claims, plans))
+    mine = [Job(model, plan, {"strict": "1"}) for model, plan in zip(models, plans, strict=True)]
+    ran = run([*mine, *map(Job, models)], runtime, library(runtime.machine))
+    for plan, ours, stock in zip(plans, ran[: len(mine)], ran[len(mine) :], strict=True):
+        assert ours.error == ""
+        assert [set(node) for node in ours.delegate_nodes] == claims(plan)
+        assert same(ours.outputs, stock.outputs)
+
+
 def test_threads_give_the_same_bits(board: Userland) -> None:
     model = random_dag(77, 20, "float32")
     plan = scattered(model, "rpi5", 77, xnnpack="off")
