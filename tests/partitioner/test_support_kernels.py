@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from edgedeploy_partitioner.model.build import Model, per_tensor
+from edgedeploy_partitioner.model.read import read_bytes
 from support.boundaries import Boundary, check
 from support.single_op import Made, T, ints, single_op, unary
 
@@ -36,6 +39,20 @@ def mean(scale: float = 0.5, row: int = 4, results: int = 1, constant: bool = Tr
     return single_op("CONV_2D", [image, filters, ints(0)], [T((1, 2, 3, results), scales=(1,))])
 
 
+def behind(code: str, dtype: str = "float16", sparse: bool = False) -> Made:
+    """PRELU with slopes that ``code`` makes of a constant."""
+    model = Model()
+    g = model.subgraph()
+    quant = per_tensor(1.0) if dtype.startswith("int") else None
+    values = np.arange(4).astype(dtype)
+    stored = g.sparse_constant(values, dtype, quant) if sparse else g.constant(values, dtype, quant)
+    slopes = g.apply(code, [stored], (4,), dtype if code == "DENSIFY" else "float32")
+    g.outputs(g.apply("PRELU", [g.input((1, 4)), slopes], (1, 4)))
+    graph = read_bytes(model.build())
+    return graph, graph.subgraphs[0].ops[-1]
+
+
+UNPACKED = ["float16", "int8"]
 EIGHTHS = {"scale": 0.125, "zero_point": {"int8": 0, "uint8": 7}}
 ABS = {"ABS": ["int8"]}
 HALVES = {"HARD_SWISH": {"low": 0.5, "high": 2}}
@@ -87,6 +104,17 @@ BOUNDARIES = [
         "a filter of shape [1, 1, 1, 4] for [1, 2, 3, 4] to [1, 2, 3, 2]",
     ),
     Boundary("weighted_mean", True, mean(), mean(constant=False), "a filter or bias that is computed"),
+    Boundary(
+        "unpacked_from", UNPACKED, behind("DEQUANTIZE"), behind("DEQUANTIZE", "int16"), "input 1 is made of int16"
+    ),
+    Boundary(
+        "unpacked_from", UNPACKED, behind("DEQUANTIZE", "int8"), behind("DEQUANTIZE", "int8", sparse=True),
+        "input 1 is stored sparse",
+    ),
+    Boundary(
+        "unpacked_from", UNPACKED, behind("DEQUANTIZE", "int8"), behind("DENSIFY", "float32", sparse=True),
+        "input 1 is stored sparse",
+    ),
     Boundary(
         "constant_parameters", True, parts(scaled(1), scaled(1)), parts(scaled(1), scaled(1), axis=T((), "int32")),
         "input 0 is computed",

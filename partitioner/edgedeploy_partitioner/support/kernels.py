@@ -16,7 +16,7 @@ def kernel_table(manifest: Kernels) -> Backend:
     return Backend(
         schema="edgedeploy.backend/1",
         name=NEON,
-        title="the C kernels",
+        title="the C library",
         sdk_version=manifest.schema.removeprefix("edgedeploy."),
         sources=manifest.sources,
         delegate=DELEGATE,
@@ -38,5 +38,7 @@ def kernel_table(manifest: Kernels) -> Backend:
         every_op=(
             Requirement({"static_shapes": True, "no_empty_tensors": True, "dense": True}, "assumed: the kernels read"
                         " plain buffers of the size that they are prepared for"),
+            Requirement({"unpacked_from": ["float16", "int8", "uint8", "int16"]},
+                        "kernels_neon/src/delegate/unpack.c: the constants that the library unpacks"),
         ),
     )  # fmt: skip

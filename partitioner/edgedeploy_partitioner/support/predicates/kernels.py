@@ -143,6 +143,23 @@ def constant_parameters(case: Case) -> str | None:
     return f"{found} is computed" if found else None
 
 
+@predicate
+def unpacked_from(case: Case, types: tuple[DType, ...]) -> str | None:
+    """constants as they are stored, or made of {} by DEQUANTIZE"""
+    subgraph = case.graph.subgraphs[case.op.subgraph]
+    for role, tensor in case.inputs():
+        maker = subgraph.producer.get(tensor.id)
+        while maker in subgraph.folded:
+            op = subgraph.ops[maker]
+            stored = subgraph.tensors[op.inputs[0]]
+            if op.code != "DEQUANTIZE" or stored.is_sparse:
+                return f"{role} is stored sparse"
+            if stored.dtype not in types:
+                return f"{role} is made of {stored.dtype.value}"
+            maker = subgraph.producer.get(stored.id)
+    return None
+
+
 def _marks(quantization: Quantization | None) -> tuple[tuple[float, ...], tuple[int, ...]]:
     return (quantization.scales, quantization.zero_points) if quantization else ((), ())
 
