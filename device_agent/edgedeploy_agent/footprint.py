@@ -59,14 +59,17 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     answer = own_stdout()
     module, name, version = stock_runtime()
+    kept: list[Any] = []
     if options.first:
-        options.kept = _life(module, options.first, options, {})  # freed, it would leave holes that the next fills
+        kept.append(_life(module, options.first, options, {}))  # freed, it would leave holes that the next fills
     runtime = {"name": name, "version": version}
     statuses = []
     for path in options.models:
         child = os.fork()
         if child == 0:
-            os._exit(_measure(module, runtime, path, options, answer))
+            result = _measure(module, runtime, path, options, kept)
+            _say(answer, result)
+            os._exit(1 if result["error"] else 0)
         statuses.append(os.waitpid(child, 0)[1])
         if os.WIFSIGNALED(statuses[-1]):
             died = signal.Signals(os.WTERMSIG(statuses[-1])).name
@@ -74,21 +77,22 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if any(statuses) else 0
 
 
-def _measure(module: Any, runtime: dict[str, str], path: str, options: argparse.Namespace, answer: Any) -> int:
+def _measure(
+    module: Any, runtime: dict[str, str], path: str, options: argparse.Namespace, kept: list[Any]
+) -> dict[str, Any]:
     signal.alarm(options.deadline)  # ends a model that never returns, and this process with it
     result: dict[str, Any] = {"runtime": runtime, "stages": {}, "peak_bytes": None, "arenas": None, "error": ""}
     if options.first:
         settle()
     can_reset = reset_peak()
     try:
-        interpreter = _life(module, path, options, result["stages"])
+        kept.append(_life(module, path, options, result["stages"]))  # to free it may end the process
         if can_reset:
             result["peak_bytes"] = max(result["stages"][stage]["peak_bytes"] for stage in ("allocate", "run"))
-        result["arenas"] = _arenas(interpreter)
+        result["arenas"] = _arenas(kept[-1])
     except Exception as error:
         result["error"] = " ".join(str(error).split()) or type(error).__name__
-    _say(answer, result)
-    return 1 if result["error"] else 0
+    return result
 
 
 def _say(answer: Any, result: dict[str, Any]) -> None:
