@@ -63,18 +63,28 @@ def main(arguments: list[str] | None = None) -> int:
     if options.first:
         kept.append(_life(module, options.first, options, {}))  # freed, it would leave holes that the next fills
     runtime = {"name": name, "version": version}
-    statuses = []
+    errors = []
     for path in options.models:
+        reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            result = _measure(module, runtime, path, options, kept)
-            _say(answer, result)
-            os._exit(1 if result["error"] else 0)
-        statuses.append(os.waitpid(child, 0)[1])
-        if os.WIFSIGNALED(statuses[-1]):
-            died = signal.Signals(os.WTERMSIG(statuses[-1])).name
-            _say(answer, {"runtime": runtime, "stages": {}, "peak_bytes": None, "arenas": None, "error": died})
-    return 1 if any(statuses) else 0
+            with open(writer, "w") as pipe:
+                pipe.write(json.dumps(_measure(module, runtime, path, options, kept)))
+            os._exit(0)
+        os.close(writer)
+        with open(reader) as pipe:
+            told = pipe.read()
+        status = os.waitpid(child, 0)[1]
+        result = json.loads(told) if told else _died(runtime, status)  # some die when they have answered already
+        answer.write(json.dumps(result) + "\n")
+        answer.flush()
+        errors.append(result["error"])
+    return 1 if any(errors) else 0
+
+
+def _died(runtime: dict[str, str], status: int) -> dict[str, Any]:
+    how = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit code {status >> 8}"
+    return {"runtime": runtime, "stages": {}, "peak_bytes": None, "arenas": None, "error": how}
 
 
 def _measure(
@@ -93,11 +103,6 @@ def _measure(
     except Exception as error:
         result["error"] = " ".join(str(error).split()) or type(error).__name__
     return result
-
-
-def _say(answer: Any, result: dict[str, Any]) -> None:
-    answer.write(json.dumps(result) + "\n")
-    answer.flush()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -57,7 +57,7 @@ def test_the_report_says_where_ops_run(shell: Shell) -> None:
     assert (code, err) == (0, "")
     assert "predicted latency" in out
     assert "not run on hardware" in out
-    assert "rknn by edgedeploy" in out
+    assert "rknn + neon by edgedeploy" in out
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -183,8 +183,8 @@ def test_a_number_that_is_none_is_bad_input(shell: Shell, tmp_path: Path, key: s
         ("fallback", ("--force", "0-20=rknn"), 0, ""),
         ("fallback", ("--force", "0-19=rknn", "--force", "20=cpu"), 1, "1 op on the CPU (op 20)"),
         ("refused", ("--force", "20=cpu"), 0, ""),
-        ("partitions:2", (), 0, ""),
-        ("partitions:1", (), 1, "2 partitions, more than 1"),
+        ("partitions:1", (), 0, ""),
+        ("partitions:1", ("--force", "10=cpu"), 1, "2 partitions, more than 1"),
     ],
 )
 def test_gates(shell: Shell, tmp_path: Path, gate: str, options: tuple[str, ...], code: int, said: str) -> None:

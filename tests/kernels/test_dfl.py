@@ -22,7 +22,7 @@ SHIPPED = load_kernels(edgedeploy_kernels.manifest())
 
 @pytest.mark.parametrize("board", ["rpi4", "rk3588"])
 def test_the_planner_takes_both_ops_together(board: str) -> None:
-    model = dfl_model()
+    model = dfl_model(40)
     plan = planned(model, board, npu="none", kernels=SHIPPED)
     softmax, mean = plan.ops[SOFTMAX], plan.ops[MEAN]
     assert (softmax.kernel, softmax.fused_into) == ("softmax", None)

@@ -82,6 +82,20 @@ def test_few_products_per_output_cost_more_each() -> None:
     assert thin > 4 * thick
 
 
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "wanted", "made"),
+    [
+        *(("xnnpack", "int8", n, whole) for n, whole in ((1, 16), (16, 16), (17, 32), (64, 64))),
+        *(("xnnpack", "float32", n, whole) for n, whole in ((1, 4), (2, 4), (4, 8), (7, 8), (8, 8), (9, 16))),
+        *(("builtin", "int8", n, whole) for n, whole in ((1, 8), (8, 8), (9, 16))),
+    ],
+)
+def test_whole_tiles_of_results_are_made(kernel: str, dtype: str, wanted: int, made: int) -> None:
+    """100 pixels x 64 products for each result of a tile, 10 a cycle of int8 and 4 of floats."""
+    products = 100 * 64 * made / (10 if dtype == "int8" else 4)
+    assert exact().op(*conv(dtype, cout=wanted), kernel).ns == products + 100 * wanted * 5 / 2
+
+
 def test_other_ops_cost_instructions_per_output() -> None:
     """8,000 outputs x 3 instructions at 2 a cycle."""
     graph, op = one_op("ADD", [(1, 8000), (1, 8000)], (1, 8000))

@@ -28,7 +28,9 @@ class NeonCost:
         """Time of one run of ``op`` with the fastest variant for this core, and that variant's name."""
         chosen = self.kernels[kernel]
         elements = self.cpu.elements(graph, op)
-        operands = [graph.tensor(op.subgraph, t) for t in (*op.inputs, *op.outputs) if t >= 0]
+        between = chosen.fusion.inputs if chosen.fusion else ()  # what the kernel makes itself never leaves the cache
+        read = (t for i, t in enumerate(op.inputs) if i not in between)
+        operands = [graph.tensor(op.subgraph, t) for t in (*read, *op.outputs) if t >= 0]
         traffic = sum(max(tensor.nbytes, 0) for tensor in operands)
         costs = {
             name: self._time(variant, elements, traffic, chosen.threaded)
