@@ -20,6 +20,7 @@ from edgedeploy_partitioner import edp
 from edgedeploy_partitioner.model.build import Model
 from edgedeploy_partitioner.plan import from_json
 from edgedeploy_profiles import board_names, load_board
+from support.dfl_model import MEAN, SOFTMAX, dfl_model
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = str(ROOT / "examples" / "dscnn_kws.int8.tflite")
@@ -271,6 +272,13 @@ def test_a_given_shape_is_written_into_the_shipped_model(shell: Shell, tmp_path:
 
 
 # --- explain, inspect, boards ----------
+
+
+def test_explain_says_inside_which_op_another_runs(shell: Shell, tmp_path: Path) -> None:
+    model = tmp_path / "head.tflite"
+    model.write_bytes(dfl_model())
+    out = shell("explain", model, "--board", "rpi4", "--op", str(MEAN))[1]
+    assert re.search(rf"op {MEAN} CONV_2D: neon/dfl, \S+ us inside op {SOFTMAX}\n", out)
 
 
 def test_explain_gives_every_verdict_with_its_source(shell: Shell) -> None:

@@ -62,7 +62,8 @@ def _pieces(plan: Plan, ops: Sequence[OpEntry], graph: Graph, style: Style) -> I
 def _title(plan: Plan, op: OpEntry) -> RenderableType:
     label = op_label(plan, (op.subgraph, op.index))
     chosen = "folded into constants" if op.folded else f"{op.backend}/{op.kernel}, {duration(op.predicted_ns)}"
-    return text((f"op {label} {op.custom_code or op.op}: {chosen}", STRONG))
+    inside = "" if op.fused_into is None else f" inside op {op_label(plan, (op.subgraph, op.fused_into))}"
+    return text((f"op {label} {op.custom_code or op.op}: {chosen}{inside}", STRONG))
 
 
 def _types(op: OpEntry, graph: Graph, style: Style) -> str:
