@@ -62,7 +62,8 @@ static void dfl(const ed_kind *kind, ed_random *random, ed_case *made) {
   *bias = ed_chance(random, 50) ? ed_pick(random, -5000, 5000) : 0;
   made->inputs[2].data = made->fed[2] = bias;
   ed_tensor *to = ed_add_output(made, kTfLiteInt8, 4, one);
-  ed_quantise(made, to, ed_pick_scale_near(random, scale), ed_pick_zero_point(random, kTfLiteInt8));
+  float result_scale = ed_pick_scale_near(random, scale);
+  ed_quantise(made, to, result_scale, ed_pick_zero_point(random, kTfLiteInt8));
   TfLiteFusedActivation activation = ed_chance(random, 10) ? kTfLiteActRelu : kTfLiteActNone;
   *(TfLiteConvParams *)made->params = (TfLiteConvParams){.padding = kTfLitePaddingValid,
                                                          .stride_width = 1,
