@@ -6,6 +6,16 @@
 
 #include "pool.h"
 
+// Of this many values a sum less the least that it can be, and half their number, fits 15 bits.
+enum { ED_AVERAGE_SMALL = 127 };
+
+// Whether no window has more; then the scratch memory holds a 16-bit sum for each column of a row of the input.
+static inline bool ed_average_pool_is_small(const ed_pool *pool) {
+  int32_t height = pool->filter[0] < pool->height ? pool->filter[0] : pool->height;
+  int32_t width = pool->filter[1] < pool->width ? pool->filter[1] : pool->width;
+  return height * width <= ED_AVERAGE_SMALL;
+}
+
 bool ed_average_pool_prepare(const ed_op *op, ed_job *job, char *reason, size_t reason_bytes);
 
 // One row of the output; `column`.. of its pixels, `channel`.. of their values.
