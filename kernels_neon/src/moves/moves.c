@@ -90,7 +90,25 @@ void ed_moves_add(ed_moves *moves, const ed_box *given) {
   moves->boxes[moves->count++] = box;
 }
 
+static bool are_woven(const ed_moves *moves) {
+  const ed_box *first = moves->boxes;
+  if (moves->count < 2 || moves->count > 4 || first->run > 8 || first->run & (first->run - 1)) return false;
+  const ptrdiff_t run = (ptrdiff_t)first->run, step = run * moves->count;
+  const bool is_join = first->from[0] == run;
+  for (int i = 0; i < moves->count; i++) {
+    const ed_box *box = &moves->boxes[i];
+    if (box->input < 0 || box->rank != 1 || box->run != first->run || box->dims[0] != first->dims[0]) return false;
+    const bool is_side_by_side =
+        is_join ? box->output == first->output && box->to_start == first->to_start + i * run && box->to[0] == step
+                : box->input == first->input && box->from_start == first->from_start + i * run && box->from[0] == step;
+    if (!is_side_by_side || (is_join ? box->from[0] : box->to[0]) != run) return false;
+  }
+  return true;
+}
+
 ed_job ed_moves_job(ed_moves *moves) {
+  moves->is_woven = are_woven(moves);
+  for (int i = 0; moves->is_woven && i < moves->count; i++) moves->boxes[i].first = 0;
   const ed_box *last = moves->count ? &moves->boxes[moves->count - 1] : NULL;
   size_t units = last ? last->first + runs(last) : 0, bytes = 0;
   for (int i = 0; i < moves->count; i++) bytes += runs(&moves->boxes[i]) * moves->boxes[i].run;

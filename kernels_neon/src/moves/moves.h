@@ -31,6 +31,9 @@ typedef struct {
 
 typedef struct {
   int count, room;
+  // Two to four boxes of short runs, whose runs are side by side in one tensor and alone in another each: a unit is one
+  // run of each box.
+  bool is_woven;
   ed_box boxes[];
 } ed_moves;
 
@@ -57,5 +60,7 @@ void ed_moves_run(const ed_moves *moves, const void *const *inputs, void *const 
 
 void ed_copy_runs_scalar(const ed_box *box, uint8_t *to, const uint8_t *from, size_t count);
 void ed_copy_runs_neon(const ed_box *box, uint8_t *to, const uint8_t *from, size_t count);
+void ed_moves_run_neon(const ed_moves *moves, const void *const *inputs, void *const *outputs, size_t begin,
+                       size_t end);
 
 #endif
