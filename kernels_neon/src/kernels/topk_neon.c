@@ -2,6 +2,8 @@
 #include "neon.h"
 #include "topk.h"
 
+enum { MOST_COUNTED = 255 };  // places are bytes
+
 static void offer(const ed_topk *topk, const void *row, size_t i, uint64_t *kept) {
   ed_topk_offer(kept, topk->k, ed_rank(ed_topk_order(topk, row, i), (uint32_t)i));
 }
@@ -91,22 +93,28 @@ static void take_bytes(const ed_topk *topk, const uint8_t *row, uint8_t *copy, u
   }
 }
 
-// Sorts a row of at most 255 bytes by counting: the numbers are bytes too, so that sixteen are added up at a time.
-static void count_bytes(const ed_topk *topk, const uint8_t *row, uint8_t *values, int32_t *indices) {
-  uint8_t places[256] = {0};  // by value, the largest first: how many there are, then where the next one goes
-  const uint8_t flip = topk->flip ^ 0xff;
-  for (size_t i = 0; i < topk->length; i++) places[row[i] ^ flip]++;
+// From how many there are of each of 256, at most 255 in all, to where the first of each goes: the numbers are bytes,
+// so that sixteen are added up at a time.
+static void make_places(uint8_t *found) {
   const uint8x16_t zero = vdupq_n_u8(0);
   uint8x16_t next = zero;
   for (size_t i = 0; i < 256; i += 16) {
-    const uint8x16_t found = vld1q_u8(places + i);
-    uint8x16_t sums = vaddq_u8(found, vextq_u8(zero, found, 15));
+    const uint8x16_t some = vld1q_u8(found + i);
+    uint8x16_t sums = vaddq_u8(some, vextq_u8(zero, some, 15));
     sums = vaddq_u8(sums, vextq_u8(zero, sums, 14));
     sums = vaddq_u8(sums, vextq_u8(zero, sums, 12));
     sums = vaddq_u8(sums, vextq_u8(zero, sums, 8));
-    vst1q_u8(places + i, vaddq_u8(next, vsubq_u8(sums, found)));
+    vst1q_u8(found + i, vaddq_u8(next, vsubq_u8(sums, some)));
     next = vaddq_u8(next, vdupq_laneq_u8(sums, 15));
   }
+}
+
+// Sorts a row of at most MOST_COUNTED bytes by counting.
+static void count_bytes(const ed_topk *topk, const uint8_t *row, uint8_t *values, int32_t *indices) {
+  uint8_t places[256] = {0};  // by value, the largest first
+  const uint8_t flip = topk->flip ^ 0xff;
+  for (size_t i = 0; i < topk->length; i++) places[row[i] ^ flip]++;
+  make_places(places);
   for (size_t i = 0; i < topk->length; i++) {
     const size_t place = places[row[i] ^ flip]++;
     if (place >= topk->k) continue;
@@ -157,6 +165,84 @@ static void take_floats(const ed_topk *topk, const float *row, int32_t *copy, fl
   }
 }
 
+typedef struct {
+  uint32_t keys[MOST_COUNTED + 1];  // the lowest is the largest value
+  uint8_t low[MOST_COUNTED + 1], high[MOST_COUNTED + 1];
+  uint8_t half_sorted[MOST_COUNTED + 1], sorted[MOST_COUNTED + 1];  // indices
+} float_sort;
+_Static_assert(sizeof(float_sort) <= ED_TOPK_SHORT * sizeof(int32_t), "fits the scratch memory");
+
+// Keys, and the first two bytes of each after the bits that all keys begin with. Gives how many those are.
+static int make_keys(float_sort *sort, const float *row, size_t length) {
+  const uint32x4_t flip = vdupq_n_u32(0x7fffffff);
+  size_t i = 0;
+  for (; i + 4 <= length; i += 4)
+    vst1q_u32(sort->keys + i, veorq_u32(vreinterpretq_u32_s32(ordered(vld1q_f32(row + i))), flip));
+  for (; i < length; i++) sort->keys[i] = ~ed_order_of_float(row[i]);
+  for (; i % 16; i++) sort->keys[i] = sort->keys[0];
+  const size_t padded = i;
+  const uint32x4_t first = vdupq_n_u32(sort->keys[0]);
+  uint32x4_t differing = vdupq_n_u32(0);
+  for (i = 0; i < padded; i += 4) differing = vorrq_u32(differing, veorq_u32(vld1q_u32(sort->keys + i), first));
+  const uint32_t longest = vmaxvq_u32(differing);
+  const int common = longest ? __builtin_clz(longest) : 0;
+  const int32x4_t shift = vdupq_n_s32(common);
+  for (i = 0; i < padded; i += 8) {
+    const uint32x4_t a = vshlq_u32(vld1q_u32(sort->keys + i), shift),
+                     b = vshlq_u32(vld1q_u32(sort->keys + i + 4), shift);
+    const uint16x8_t begin = vcombine_u16(vshrn_n_u32(a, 16), vshrn_n_u32(b, 16));
+    vst1_u8(sort->low + i, vmovn_u16(begin));
+    vst1_u8(sort->high + i, vshrn_n_u16(begin, 8));
+  }
+  return common;
+}
+
+// Sorts a row of at most MOST_COUNTED by those two bytes, and then what they leave undecided by moving one by one.
+// False if that is too much.
+static bool sort_floats(const ed_topk *topk, const float *row, float_sort *sort, float *values, int32_t *indices) {
+  const size_t length = topk->length;
+  const int common = make_keys(sort, row, length);
+  uint8_t low[256] = {0}, high[256] = {0};
+#pragma GCC unroll 4
+  for (size_t i = 0; i < length; i++) {
+    low[sort->low[i]]++;
+    high[sort->high[i]]++;
+  }
+  make_places(low);
+  make_places(high);
+#pragma GCC unroll 4
+  for (size_t i = 0; i < length; i++) sort->half_sorted[low[sort->low[i]]++] = (uint8_t)i;
+#pragma GCC unroll 4
+  for (size_t i = 0; i < length; i++) {
+    const uint8_t index = sort->half_sorted[i];
+    sort->sorted[high[sort->high[index]]++] = index;
+  }
+  size_t left = 4 * length;  // moves
+  uint32_t before = 0;
+  for (size_t i = 0; i < length; i++) {
+    const uint8_t index = sort->sorted[i];
+    const uint32_t key = sort->keys[index];
+    if (key >= before) {
+      if (i >= topk->k && (key ^ before) << common >> 16) break;  // the rest differs in those bytes
+      before = key;
+      continue;
+    }
+    size_t at = i;
+    for (; at && sort->keys[sort->sorted[at - 1]] > key; at--) {
+      if (!left--) return false;
+      sort->sorted[at] = sort->sorted[at - 1];
+    }
+    sort->sorted[at] = index;
+  }
+#pragma GCC unroll 4
+  for (size_t i = 0; i < topk->k; i++) {
+    const uint8_t index = sort->sorted[i];
+    indices[i] = index;
+    values[i] = row[index];
+  }
+  return true;
+}
+
 static void run(const ed_job *job, const void *const *inputs, void *const *outputs, size_t begin, size_t end,
                 void *scratch) {
   const ed_topk *topk = job->state;
@@ -165,7 +251,7 @@ static void run(const ed_job *job, const void *const *inputs, void *const *outpu
     const uint8_t *row = (const uint8_t *)inputs[0] + unit * topk->length * bytes;
     uint8_t *values = (uint8_t *)outputs[0] + unit * topk->k * bytes;
     int32_t *indices = (int32_t *)outputs[1] + unit * topk->k;
-    if (!topk->is_float && topk->length <= 255 && ed_topk_is_counted(topk)) {
+    if (!topk->is_float && topk->length <= MOST_COUNTED && ed_topk_is_counted(topk)) {
       count_bytes(topk, row, values, indices);
       continue;
     }
@@ -179,6 +265,9 @@ static void run(const ed_job *job, const void *const *inputs, void *const *outpu
       take_floats(topk, (const float *)(const void *)row, scratch, (float *)(void *)values, indices);
       continue;
     }
+    if (topk->is_float && topk->length >= 32 && topk->length <= MOST_COUNTED && topk->k * 6 >= topk->length &&
+        sort_floats(topk, (const float *)(const void *)row, scratch, (float *)(void *)values, indices))
+      continue;
     ed_topk_begin(topk, row, scratch);
     if (topk->is_float)
       scan_floats(topk, (const float *)(const void *)row, scratch);

@@ -20,6 +20,13 @@ static void fill_special(ed_random *random, const ed_tensor *tensor, float *memo
   for (size_t i = 0; i < ed_elements(tensor); i++) memory[i] = special[ed_next(random) >> 61];
 }
 
+// One far from the others, which differ in their last bits.
+static void fill_close(ed_random *random, const ed_tensor *tensor, float *memory) {
+  const size_t count = ed_elements(tensor);
+  for (size_t i = 0; i < count; i++) memory[i] = 1 + (float)ed_pick(random, 0, 300) * 0x1p-23f;
+  if (count) memory[ed_next(random) % count] = -1;
+}
+
 static void topk(const ed_kind *kind, ed_random *random, ed_case *made) {
   (void)kind;
   int32_t dims[ED_MAX_RANK];
@@ -36,7 +43,10 @@ static void topk(const ed_kind *kind, ed_random *random, ed_case *made) {
   dims[rank - 1] = k;
   ed_tensor *values = ed_add_output(made, type, rank, dims);
   if (from->quantization) ed_quantise(made, values, from->scale, from->zero_point);
-  if (type == kTfLiteFloat32 && ed_chance(random, 30)) fill_special(random, from, made->fed[0] = room_for(made, from));
+  if (type == kTfLiteFloat32 && ed_chance(random, 40)) {
+    made->fed[0] = room_for(made, from);
+    (ed_chance(random, 75) ? fill_special : fill_close)(random, from, made->fed[0]);
+  }
   ed_add_output(made, kTfLiteInt32, rank, dims);
 }
 
