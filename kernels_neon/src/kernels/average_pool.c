@@ -15,8 +15,7 @@ bool ed_average_pool_prepare(const ed_op *op, ed_job *job, char *reason, size_t 
   *state = pool;
   size_t row = (size_t)pool.out_width * (size_t)pool.channels;
   *job = (ed_job){.state = state, .units = rows, .unit_bytes = row * (1 + (size_t)(pool.filter[0] * pool.filter[1]))};
-  if (ed_average_pool_is_small(state))
-    job->scratch_bytes = (size_t)pool.width * (size_t)pool.channels * sizeof(int16_t);
+  job->scratch_bytes = (size_t)pool.width * (size_t)pool.channels * (ed_average_pool_is_small(state) ? 2 : 4);
   return true;
 }
 

@@ -9,7 +9,8 @@
 // Of this many values a sum less the least that it can be, and half their number, fits 15 bits.
 enum { ED_AVERAGE_SMALL = 127 };
 
-// Whether no window has more; then the scratch memory holds a 16-bit sum for each column of a row of the input.
+// Whether no window has more. The scratch memory holds a sum for each column of a row of the input, of 16 bits then,
+// else of 32.
 static inline bool ed_average_pool_is_small(const ed_pool *pool) {
   int32_t height = pool->filter[0] < pool->height ? pool->filter[0] : pool->height;
   int32_t width = pool->filter[1] < pool->width ? pool->filter[1] : pool->width;

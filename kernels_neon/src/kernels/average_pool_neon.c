@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of small windows first what each column adds up to, for a whole row of the input, then the sums of those along the
-// row: windows next to one another share columns.
+// First what each column of the windows adds up to, for a whole row of the input, then the sums of those along the row:
+// windows next to one another share columns.
 #include "average_pool.h"
 #include "neon.h"
 
@@ -43,27 +43,12 @@ static inline uint8x8_t small_mean(int16x8_t sum, const divisor *by, bool is_uns
   return vmovn_u16(vreinterpretq_u16_s16(found));
 }
 
-// The same of any window, without the 128. With count/2 added, a sum is whole, so that another
-// half keeps what is exactly divisible away from the error of the reciprocal: quotients are below 2^8, counts at most
-// 2^12.
+// The same of any window, without the 128. With count/2 added, a sum is whole, so that another half keeps what is
+// exactly divisible away from the error of the reciprocal: quotients are below 2^8, counts at most 2^12.
 static inline int32x4_t mean(int32x4_t sum, const divisor *by, bool is_unsigned) {
   float32x4_t value = vcvtq_f32_s32(sum);
   float32x4_t half = is_unsigned ? by->half : vbslq_f32(vdupq_n_u32(0x80000000u), value, by->half);
   return vcvtq_s32_f32(vmulq_f32(vaddq_f32(value, half), by->reciprocal));
-}
-
-// Sixteen sums.
-typedef struct {
-  int32x4_t of[4];
-} sums;
-
-static inline int32x4_t wide(int16x4_t value, bool is_unsigned) {
-  return is_unsigned ? vreinterpretq_s32_u32(vmovl_u16(vreinterpret_u16_s16(value))) : vmovl_s16(value);
-}
-
-static inline sums widened(int16x8_t low, int16x8_t high, bool is_unsigned) {
-  return (sums){{wide(vget_low_s16(low), is_unsigned), wide(vget_high_s16(low), is_unsigned),
-                 wide(vget_low_s16(high), is_unsigned), wide(vget_high_s16(high), is_unsigned)}};
 }
 
 static inline uint8x16_t bounded(uint8x16_t found, const divisor *by, bool is_unsigned) {
@@ -83,9 +68,8 @@ static inline int16x8_t add_two(uint8x8_t a, uint8x8_t b, bool is_unsigned) {
 }
 
 // Of 16 * VECTORS bytes in a row of the input and as many in each of the next ones, what each column adds up to.
-static inline __attribute__((always_inline)) void add_rows(const uint8_t *from, int16_t *to, ptrdiff_t step,
+static inline __attribute__((always_inline)) void sum_rows(const uint8_t *from, int16x8_t *sum, ptrdiff_t step,
                                                            int32_t height, int vectors, bool is_unsigned) {
-  int16x8_t sum[4];
   const uint8_t *second = height > 1 ? from + step : NULL;
   for (int i = 0; i < vectors; i++) {
     uint8x16_t value = vld1q_u8(from + 16 * i), next = second ? vld1q_u8(second + 16 * i) : vdupq_n_u8(0);
@@ -100,17 +84,54 @@ static inline __attribute__((always_inline)) void add_rows(const uint8_t *from, 
       sum[2 * i + 1] = add(sum[2 * i + 1], vget_high_u8(value), is_unsigned);
     }
   }
+}
+
+static inline __attribute__((always_inline)) void add_rows(const uint8_t *from, int16_t *to, ptrdiff_t step,
+                                                           int32_t height, int vectors, bool is_unsigned) {
+  int16x8_t sum[4];
+  sum_rows(from, sum, step, height, vectors, is_unsigned);
   for (int i = 0; i < 2 * vectors; i++) vst1q_s16(to + 8 * i, sum[i]);
 }
 
+static inline int32x4_t add_wide(int32x4_t sum, int16x4_t value, bool is_unsigned) {
+  if (is_unsigned) return vreinterpretq_s32_u32(vaddw_u16(vreinterpretq_u32_s32(sum), vreinterpret_u16_s16(value)));
+  return vaddw_s16(sum, value);
+}
+
+static inline __attribute__((always_inline)) void add_many_rows(const uint8_t *from, int32_t *to, ptrdiff_t step,
+                                                                int32_t height, int vectors, bool is_unsigned) {
+  int32x4_t all[8];
+  for (int i = 0; i < 4 * vectors; i++) all[i] = vdupq_n_s32(0);
+  for (int32_t left = height; left > 0; left -= MOST_NARROW, from += MOST_NARROW * step) {
+    int16x8_t sum[4];
+    sum_rows(from, sum, step, left < MOST_NARROW ? left : MOST_NARROW, vectors, is_unsigned);
+    for (int i = 0; i < 2 * vectors; i++) {
+      all[2 * i] = add_wide(all[2 * i], vget_low_s16(sum[i]), is_unsigned);
+      all[2 * i + 1] = add_wide(all[2 * i + 1], vget_high_s16(sum[i]), is_unsigned);
+    }
+  }
+  for (int i = 0; i < 4 * vectors; i++) vst1q_s32(to + 4 * i, all[i]);
+}
+
+// Of a whole row.
+#define ADD_COLUMNS(ADD)                                                                           \
+  do {                                                                                             \
+    ptrdiff_t i = 0;                                                                               \
+    for (; i + 32 <= row_bytes; i += 32) ADD(from + i, to + i, row_bytes, height, 2, is_unsigned); \
+    for (; i < row_bytes; i += 16) {                                                               \
+      if (i > row_bytes - 16) i = row_bytes - 16;                                                  \
+      ADD(from + i, to + i, row_bytes, height, 1, is_unsigned);                                    \
+    }                                                                                              \
+  } while (0)
+
 static inline void add_columns(const uint8_t *from, int16_t *to, ptrdiff_t row_bytes, int32_t height,
                                bool is_unsigned) {
-  ptrdiff_t i = 0;
-  for (; i + 32 <= row_bytes; i += 32) add_rows(from + i, to + i, row_bytes, height, 2, is_unsigned);
-  for (; i < row_bytes; i += 16) {
-    if (i > row_bytes - 16) i = row_bytes - 16;
-    add_rows(from + i, to + i, row_bytes, height, 1, is_unsigned);
-  }
+  ADD_COLUMNS(add_rows);
+}
+
+static inline void add_long_columns(const uint8_t *from, int32_t *to, ptrdiff_t row_bytes, int32_t height,
+                                    bool is_unsigned) {
+  ADD_COLUMNS(add_many_rows);
 }
 
 // 8 * VECTORS channels of one pixel, of a small window.
@@ -153,47 +174,39 @@ static inline __attribute__((always_inline)) void pixel_of_few(const int16_t *fr
   if (channels % 8) average_few(from + c, to + c, channels, width, by, 1, is_unsigned, is_exact);
 }
 
-// 16 channels of one pixel, of a large window.
-static inline void average_many(const uint8_t *from, uint8_t *to, ptrdiff_t row_step, ptrdiff_t step, int32_t height,
-                                int32_t width, const divisor *by, bool is_unsigned) {
-  sums all = {{vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)}};
-  for (int32_t y = 0; y < height; y++, from += row_step) {
-    const uint8_t *at = from;
-    for (int32_t x = 0; x < width;) {
-      int16x8_t low = vdupq_n_s16(0), high = vdupq_n_s16(0);
-      for (int32_t end = x + MOST_NARROW < width ? x + MOST_NARROW : width; x < end; x++, at += step) {
-        uint8x16_t value = vld1q_u8(at);
-        low = add(low, vget_low_u8(value), is_unsigned);
-        high = add(high, vget_high_u8(value), is_unsigned);
-      }
-      sums next = widened(low, high, is_unsigned);
-      for (int i = 0; i < 4; i++) all.of[i] = vaddq_s32(all.of[i], next.of[i]);
-    }
-  }
-  for (int i = 0; i < 4; i++) all.of[i] = mean(all.of[i], by, is_unsigned);
-  int16x8_t low = vcombine_s16(vmovn_s32(all.of[0]), vmovn_s32(all.of[1]));
-  int16x8_t high = vcombine_s16(vmovn_s32(all.of[2]), vmovn_s32(all.of[3]));
-  uint8x16_t found = vreinterpretq_u8_s8(vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
-  vst1q_u8(to, bounded(found, by, is_unsigned));
-}
-
-static inline void pixel_of_many(const uint8_t *from, uint8_t *to, int32_t channels, ptrdiff_t row_step, int32_t height,
-                                 int32_t width, const divisor *by, bool is_unsigned) {
+static inline void pixel_of_many(const int32_t *from, uint8_t *to, int32_t channels, int32_t width, const divisor *by,
+                                 bool is_unsigned) {
   for (int32_t c = 0; c < channels; c += 16) {
     if (c > channels - 16) c = channels - 16;
-    average_many(from + c, to + c, row_step, channels, height, width, by, is_unsigned);
+    int32x4_t sum[4];
+    for (int i = 0; i < 4; i++) sum[i] = vld1q_s32(from + c + 4 * i);
+    const int32_t *at = from + c;
+    for (int32_t x = 1; x < width; x++) {
+      at += channels;
+      for (int i = 0; i < 4; i++) sum[i] = vaddq_s32(sum[i], vld1q_s32(at + 4 * i));
+    }
+    for (int i = 0; i < 4; i++) sum[i] = mean(sum[i], by, is_unsigned);
+    int16x8_t low = vcombine_s16(vmovn_s32(sum[0]), vmovn_s32(sum[1]));
+    int16x8_t high = vcombine_s16(vmovn_s32(sum[2]), vmovn_s32(sum[3]));
+    uint8x16_t found = vreinterpretq_u8_s8(vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
+    vst1q_u8(to + c, bounded(found, by, is_unsigned));
   }
 }
 
 // A row of the output.
 static inline __attribute__((always_inline)) void run_row(const ed_pool *pool, const uint8_t *image, uint8_t *to,
-                                                          ed_span rows, int16_t *sums, bool is_unsigned) {
+                                                          ed_span rows, void *scratch, bool is_unsigned) {
   divisor by;
   const bool is_small = ed_average_pool_is_small(pool);
   int32_t height = rows.end - rows.begin, channels = pool->channels, known = 0;
   ptrdiff_t row_step = (ptrdiff_t)channels * pool->width;
   const uint8_t *first = image + rows.begin * row_step;
-  if (is_small) add_columns(first, sums, row_step, height, is_unsigned);
+  int16_t *sums = scratch;
+  int32_t *long_sums = scratch;
+  if (is_small)
+    add_columns(first, sums, row_step, height, is_unsigned);
+  else
+    add_long_columns(first, long_sums, row_step, height, is_unsigned);
   for (int32_t x = 0; x < pool->out_width; x++, to += channels) {
     ed_span columns = ed_pool_span(pool, 1, x);
     int32_t width = columns.end - columns.begin;
@@ -204,7 +217,7 @@ static inline __attribute__((always_inline)) void run_row(const ed_pool *pool, c
     if (width != known) by = divisor_of(height * (known = width), pool);  // it differs at the edges only
     ptrdiff_t at = (ptrdiff_t)columns.begin * channels;
     if (!is_small)
-      pixel_of_many(first + at, to, channels, row_step, height, width, &by, is_unsigned);
+      pixel_of_many(long_sums + at, to, channels, width, &by, is_unsigned);
     else if (by.is_exact)
       pixel_of_few(sums + at, to, channels, width, &by, is_unsigned, true);
     else

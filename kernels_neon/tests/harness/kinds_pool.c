@@ -22,12 +22,17 @@ static void pool(const ed_kind *kind, ed_random *random, ed_case *made) {
     in[2] = ed_pick(random, 1, 14);
     in[3] = ed_pick(random, 1, ed_chance(random, 50) ? 80 : 20);
   }
+  bool is_tall = ed_chance(random, 5);  // windows of more rows than a 16-bit sum holds
+  if (is_tall) {
+    in[1] = ed_pick(random, 256, 400);
+    in[2] = ed_pick(random, 1, 2);
+  }
   bool is_max = kind->builtin == kOpMaxPool2d, is_same = random->typical ? is_max : ed_chance(random, 50);
   int filter[2], stride[2];
   for (int i = 0; i < 2; i++) {
-    int most = is_same ? 15 : in[1 + i];
+    int most = is_same ? 15 : in[1 + i], least = is_tall && !is_same && !i ? 256 : 1;
     filter[i] = random->typical ? (is_max ? 5 : 2)
-                                : ed_pick(random, 1,
+                                : ed_pick(random, least,
                                           ed_chance(random, 30) ? most
                                           : most < 5            ? most
                                                                 : 5);
