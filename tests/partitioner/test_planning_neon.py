@@ -157,6 +157,17 @@ def test_a_kernel_refuses_with_its_reason() -> None:
     assert op(plan(chain("RELU"), kernels=limited)).backend == "cpu"
 
 
+def test_a_kernel_that_rounds_like_xnnpack_is_for_what_xnnpack_takes() -> None:
+    rounding = manifest(ops=("RELU", "TANH"), numerics="xnnpack")
+    found = plan(chain("RELU", "TANH"), kernels=rounding)
+    judged = [next(c for c in entry.candidates if c.backend == "neon") for entry in found.ops]
+    assert [(c.verdict, c.rule) for c in judged] == [("refused", "numerics"), ("supported", "row")]
+    assert judged[0].reason == "it rounds as XNNPACK does, which leaves the op to the built-in kernel here"
+    assert judged[0].predicted_ns is None
+    off = plan(chain("TANH"), kernels=rounding, xnnpack="off")
+    assert [c.rule for c in op(off).candidates if c.backend == "neon"] == ["numerics"]
+
+
 def test_a_slow_kernel_is_left_alone() -> None:
     assert op(plan(chain("RELU"), kernels=manifest(variants={"neon": variant(500.0)}))).backend == "cpu"
 

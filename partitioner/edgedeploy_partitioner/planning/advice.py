@@ -14,10 +14,11 @@ from edgedeploy_partitioner.model.graph import Graph, Op, Subgraph
 from edgedeploy_partitioner.model.shapes.site import constant
 from edgedeploy_partitioner.model.work import multiplied
 from edgedeploy_partitioner.plan import ON_ARM, Advice
+from edgedeploy_partitioner.planning.candidate import Candidate
 from edgedeploy_partitioner.planning.changed import requantised, without
 from edgedeploy_partitioner.planning.placement import OpKey
 from edgedeploy_partitioner.planning.search import Search
-from edgedeploy_partitioner.planning.target import Candidate, Target
+from edgedeploy_partitioner.planning.target import Target
 from edgedeploy_partitioner.planning.whole import Whole
 
 WORTH = 0.02

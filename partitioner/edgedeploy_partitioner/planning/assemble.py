@@ -12,8 +12,9 @@ from edgedeploy_partitioner.cost import FREE, Cost
 from edgedeploy_partitioner.model.graph import Op
 from edgedeploy_partitioner.model.work import work
 from edgedeploy_partitioner.plan import OpEntry, Partition, Segment, Transition
+from edgedeploy_partitioner.planning.candidate import Candidate
 from edgedeploy_partitioner.planning.stages import FIRST_CHOSEN_LANE, Scene
-from edgedeploy_partitioner.planning.target import BUILTIN_KERNEL, CPU, NHWC, Candidate
+from edgedeploy_partitioner.planning.target import BUILTIN_KERNEL, CPU, NHWC
 from edgedeploy_partitioner.runtime.replay import Step
 from edgedeploy_partitioner.solver.problem import XNNPACK, Crossing, Group, segments
 from edgedeploy_partitioner.solver.settle import Schedule

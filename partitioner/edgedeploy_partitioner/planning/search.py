@@ -11,11 +11,12 @@ from functools import cached_property
 from edgedeploy_partitioner.errors import InputError, PlanningError
 from edgedeploy_partitioner.model.graph import Graph
 from edgedeploy_partitioner.planning.calls import reached
+from edgedeploy_partitioner.planning.candidate import Candidate
 from edgedeploy_partitioner.planning.limit import within_memory_limit
 from edgedeploy_partitioner.planning.placement import OpKey, Placement, placement
 from edgedeploy_partitioner.planning.request import Request
 from edgedeploy_partitioner.planning.stages import Scene, scene
-from edgedeploy_partitioner.planning.target import Candidate, Target
+from edgedeploy_partitioner.planning.target import Target
 from edgedeploy_partitioner.planning.whole import Whole
 from edgedeploy_partitioner.solver.settle import Schedule, Settled, execute, settle, settled_as, stock
 

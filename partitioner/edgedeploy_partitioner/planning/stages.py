@@ -10,8 +10,9 @@ from functools import cached_property, partial
 
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.graph import Op, Subgraph, Tensor
+from edgedeploy_partitioner.planning.candidate import Candidate
 from edgedeploy_partitioner.planning.placement import OpKey, Placement
-from edgedeploy_partitioner.planning.target import CPU, NHWC, XNNPACK_KERNEL, Candidate, Target
+from edgedeploy_partitioner.planning.target import CPU, NHWC, XNNPACK_KERNEL, Target
 from edgedeploy_partitioner.runtime.replay import file_plan
 from edgedeploy_partitioner.solver.problem import XNNPACK, Arena, Border, Fusion, Lane, Node, Problem
 from edgedeploy_partitioner.solver.settle import Stage

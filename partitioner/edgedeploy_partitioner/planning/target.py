@@ -13,7 +13,8 @@ import edgedeploy_kernels
 from edgedeploy_partitioner.cost import FREE, Cost, CpuCost, NeonCost, NpuCost, Range, fixed, npu_cost
 from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.graph import Graph, Op, Tensor
-from edgedeploy_partitioner.plan import CandidateEntry, Status, XnnpackMode
+from edgedeploy_partitioner.plan import XnnpackMode
+from edgedeploy_partitioner.planning.candidate import Candidate
 from edgedeploy_partitioner.planning.fusions import companions, hosts
 from edgedeploy_partitioner.planning.request import Request, cpu_cost, stack_of
 from edgedeploy_partitioner.runtime.census import Found, Taken, kernel_of, stopper, xnnpack_claims
@@ -24,49 +25,6 @@ from edgedeploy_profiles.schema import Backend, Board, Fusion, Kernels, Runtime
 
 CPU, NHWC = "cpu", "NHWC"
 XNNPACK_KERNEL, BUILTIN_KERNEL = "xnnpack", "builtin"
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One way to run an op. ``cost`` is None where a back end refuses it; ``fused`` is what it adds inside the op
-    that makes its operand, ``hosts`` those ops."""
-
-    backend: str
-    kernel: str
-    layout: str
-    verdict: Status
-    reason: str
-    rule: str
-    source: str
-    sdk_version: str | None
-    cost: Cost | None
-    variant: str | None = None
-    fused: Cost | None = None
-    fusion_required: bool = False
-    hosts: tuple[int, ...] = ()
-    companions: tuple[int, ...] = ()
-    """Ops that must be there too."""
-
-    def entry(self) -> CandidateEntry:
-        cost = self.cost
-        return CandidateEntry(
-            backend=self.backend,
-            kernel=self.kernel,
-            layout=self.layout,
-            verdict=self.verdict,
-            reason=self.reason,
-            rule=self.rule,
-            source=self.source,
-            sdk_version=self.sdk_version,
-            predicted_ns=cost.ns if cost else None,
-            low_ns=cost.low_ns if cost else None,
-            high_ns=cost.high_ns if cost else None,
-            provenance=cost.provenance if cost else None,
-            fused_ns=self.fused.ns if self.fused else None,
-            fused_low_ns=self.fused.low_ns if self.fused else None,
-            fused_high_ns=self.fused.high_ns if self.fused else None,
-            fusion_required=self.fusion_required,
-        )
 
 
 @dataclass(frozen=True)
@@ -247,7 +205,7 @@ class Target:
         return tuple(self._npu_candidate(op, judged, self.backend.name) for judged in self._judged(op))
 
     def _npu_candidate(self, op: Op, judged: Judged, backend: str) -> Candidate:
-        candidate = _candidate(backend, judged, judged.layout)
+        candidate = Candidate.of(backend, judged, judged.layout)
         if judged.status == "refused":
             return candidate
         candidate = replace(candidate, cost=self.npu.op(self.graph, op, judged.kernel, judged.layout))
@@ -290,10 +248,14 @@ class Target:
         for judged in verdicts(self.graph, op, table, SOC):
             if judged.rule == NO_RULE:
                 continue
-            for layout in self.neon.kernels[judged.kernel].layouts:
+            kernel = self.neon.kernels[judged.kernel]
+            # What the plan computes is what the runtime does without it.
+            if kernel.numerics == XNNPACK_KERNEL != self.cpu_kernel(op) and judged.status != "refused":
+                judged = replace(judged, status="refused", rule="numerics", reason=_OTHER_NUMERICS)
+            for layout in kernel.layouts:
                 if layout != NHWC and (layout not in npu_layouts or self.delegate(NEON) != self._npu_delegate):
                     continue
-                candidate = replace(_candidate(NEON, judged, layout), sdk_version=None)
+                candidate = replace(Candidate.of(NEON, judged, layout), sdk_version=None)
                 if judged.status != "refused":
                     cost, variant = self.neon.op(self.graph, op, judged.kernel)
                     candidate = replace(candidate, cost=cost, variant=variant)
@@ -368,18 +330,7 @@ def _switched(runtime: Runtime) -> Runtime:
     return runtime.switched(load_switched(runtime.name, runtime.version))
 
 
-def _candidate(backend: str, judged: Judged, layout: str) -> Candidate:
-    return Candidate(
-        backend=backend,
-        kernel=judged.kernel,
-        layout=layout,
-        verdict=judged.status,
-        reason=judged.reason,
-        rule=judged.rule,
-        source=judged.source,
-        sdk_version=judged.sdk_version,
-        cost=None,
-    )
+_OTHER_NUMERICS = "it rounds as XNNPACK does, which leaves the op to the built-in kernel here"
 
 
 _STOPPED = {
