@@ -35,6 +35,7 @@ SHAPES = {
     "CONV_2D": _BINS,
     "AVERAGE_POOL_2D": ("1x40x40x24", *_IMAGE),
     "MAX_POOL_2D": ("1x40x40x24", *_IMAGE),
+    "RESIZE_BILINEAR": ("1x40x40x1", "1x40x40x3", "1x40x40x8", "1x40x40x24", *_IMAGE, "1x33x33x21x16"),
     "PRELU": ("1x40x40x3", "1x40x40x24", *_IMAGE),
     "CONCATENATION": ("1x40x40x24", "1x40x40x96", "1x40x40x384"),
     "TOPK_V2": ("1x6400", "400x80", "1x1x6400", "1x40x80", "1x1x1x8400"),
@@ -43,7 +44,7 @@ SHAPES = {
     "CUSTOM:TFLite_Detection_PostProcess": ("1917x91", "1917x91x1"),
 }
 """By op, where an image is not what it is usually given: five of a row, half of it, an eighth; boxes and their scores,
-once more by class."""
+once more by class; images that become 16 times as large, not twice."""
 BORDERS = tuple(
     Work(kernel, "neon", f"edgedeploy.{kernel}", dtype, "1x40x40x64", "xnnpack")
     for kernel, types in (("to_blocks", ("int8", "uint8", "float32")), ("from_blocks", ("int8", "uint8", "int16")))

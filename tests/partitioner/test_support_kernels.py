@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,12 @@ def behind(code: str, dtype: str = "float16", sparse: bool = False) -> Made:
     g.outputs(g.apply("PRELU", [g.input((1, 4)), slopes], (1, 4)))
     graph = read_bytes(model.build())
     return graph, graph.subgraphs[0].ops[-1]
+
+
+def resize(before: int, after: int, *sampling: str) -> Made:
+    image, larger = T((1, before, 4, 8)), T((1, after, 4, 8))
+    options: dict[str, Any] = dict.fromkeys(sampling, True)
+    return single_op("RESIZE_BILINEAR", [image, ints(after, 4)], [larger], **options)
 
 
 UNPACKED = ["float16", "int8"]
@@ -114,6 +122,26 @@ BOUNDARIES = [
     Boundary(
         "unpacked_from", UNPACKED, behind("DEQUANTIZE", "int8"), behind("DENSIFY", "float32", sparse=True),
         "input 1 is stored sparse",
+    ),
+    Boundary(
+        "between_pixels", 16, resize(4, 32, "half_pixel_centers"), resize(4, 64, "half_pixel_centers"),
+        "4 to 64 pixels",
+    ),
+    Boundary("between_pixels", 16, resize(4, 64), resize(4, 12), "4 to 12 pixels"),
+    Boundary(
+        "between_pixels", 16, resize(33, 513, "align_corners"), resize(33, 528, "align_corners"),
+        "33 to 528 pixels",
+    ),
+    Boundary(
+        "between_pixels", 8, resize(9, 17, "align_corners"),
+        resize(9, 9, "align_corners", "half_pixel_centers"), "both align_corners and half_pixel_centers",
+    ),
+    Boundary("between_pixels", 16, resize(4, 4), resize(4, 2), "4 to 2 pixels"),
+    Boundary("between_pixels", 16, resize(1, 9), resize(2, 9), "2 to 9 pixels"),
+    Boundary("between_pixels", 16, resize(32768, 65536), resize(32769, 65538), "32769 to 65538 pixels"),
+    Boundary(
+        "between_pixels", 16, unary(T((1, 4, 4, 8)), "RESIZE_BILINEAR"), unary(T((4, 4, 8)), "RESIZE_BILINEAR"),
+        "no image of 4 dimensions",
     ),
     Boundary(
         "constant_parameters", True, parts(scaled(1), scaled(1)), parts(scaled(1), scaled(1), axis=T((), "int32")),

@@ -7,6 +7,7 @@
 #define ED_TFLITE_OPTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum {
   kOpAveragePool2d = 1,
@@ -18,6 +19,7 @@ enum {
   kOpRelu = 19,
   kOpReluN1To1 = 20,
   kOpRelu6 = 21,
+  kOpResizeBilinear = 23,
   kOpSoftmax = 25,
   kOpCustom = 32,
   kOpBatchToSpaceNd = 37,
@@ -78,6 +80,11 @@ typedef struct {
   int dilation_height_factor;
   int bias_type;  // 0: of the tensor
 } TfLiteConvParams;
+
+typedef struct {
+  uint8_t align_corners;  // flags
+  uint8_t half_pixel_centers;
+} TfLiteResizeBilinearParams;
 
 typedef struct {
   float beta;

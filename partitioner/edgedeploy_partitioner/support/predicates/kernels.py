@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from edgedeploy_partitioner.model.graph import DType, Quantization, Tensor
@@ -118,6 +120,37 @@ def second_repeats(case: Case) -> str | None:
     )
     fits = repeats and len(second.shape) <= len(first.shape)
     return None if fits else f"a second input of shape {list(second.shape)} for {list(first.shape)}"
+
+
+_LONGEST = 65536
+"""Side of an image, for which the runtime's positions in single precision are exact."""
+
+
+@predicate
+def between_pixels(case: Case, parts: int) -> str | None:
+    """an image that gets no smaller, sampled at multiples of 1/{} of a pixel"""
+    data, output = case.data(), case.output(0)
+    if data is None or output is None or {len(data.shape), len(output.shape)} != {4}:
+        return "no image of 4 dimensions"
+    corners, centres = (bool(case.op.options.get(name)) for name in ("align_corners", "half_pixel_centers"))
+    if corners and centres:
+        return "both align_corners and half_pixel_centers"
+    for size, out in zip(data.shape[1:3], output.shape[1:3], strict=True):
+        places = _positions(size, out, corners, centres)
+        if not size <= out <= _LONGEST or any(over * parts % under for over, under in places):
+            return f"{size} to {out} pixels"
+    return None
+
+
+def _positions(size: int, out: int, corners: bool, centres: bool) -> Iterator[tuple[int, int]]:
+    """Where along one side of an image the pixels of the output lie, as fractions; between the ends of the input."""
+    for i in range(out):
+        over, under = i * size, out
+        if corners and out > 1:
+            over, under = i * (size - 1), out - 1
+        elif centres:
+            over, under = (2 * i + 1) * size - out, 2 * out
+        yield min(max(over, 0), (size - 1) * under), under
 
 
 @predicate
