@@ -32,6 +32,7 @@ _BINS = ("1x4x2100x16",)
 SHAPES = {
     "STRIDED_SLICE": (*_IMAGE, "1x320x320x3"),
     "SOFTMAX": ("1x128x128x4", "1x40x40x16", *_IMAGE, "1x1000"),
+    "LOG_SOFTMAX": ("1x128x128x4", "1x40x40x16", *_IMAGE, "1x40x80", "1x1000"),
     "CONV_2D": _BINS,
     "AVERAGE_POOL_2D": ("1x40x40x24", *_IMAGE),
     "MAX_POOL_2D": ("1x40x40x24", *_IMAGE),
