@@ -11,6 +11,7 @@ import pytest
 import edgedeploy_kernels
 from edgedeploy_partitioner.checker import check
 from edgedeploy_partitioner.edp import decode, encode, pack
+from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.read import read_bytes
 from edgedeploy_profiles.load import load_kernels
 from support.delegates import Job, claims, library, planned, run, same
@@ -40,6 +41,8 @@ def test_probabilities_that_are_read_elsewhere_are_made() -> None:
     [refused] = [c for c in plan.ops[MEAN].candidates if c.kernel == "dfl"]
     assert (refused.verdict, refused.rule) == ("refused", "fusion")
     assert refused.reason.startswith("CONV_2D only runs inside a SOFTMAX of the C kernels")
+    with pytest.raises(InputError, match=f"op {MEAN} CONV_2D cannot run on neon: CONV_2D only runs inside a SOFTMAX"):
+        planned(dfl_model(reads_bins=True), npu="none", kernels=SHIPPED, force=(f"{MEAN}=neon",))
 
 
 @pytest.mark.parametrize("bins", [16, 17, 8])

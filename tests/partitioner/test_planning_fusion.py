@@ -82,10 +82,13 @@ def test_without_its_convolution_it_cannot_be_there() -> None:
     with pytest.raises(InputError, match="--force 1=cpu: one of these ops only runs inside another"):
         plan(residual("uint8"), "teflon-rocket", force=("2=teflon-rocket", "1=cpu"))
     alone = Net("uint8")
-    found = plan(alone.graph(alone.op("ADD", alone.input(), alone.input())), "teflon-rocket")
-    judged = on(found, 0, "teflon-rocket")
+    graph = alone.graph(alone.op("ADD", alone.input(), alone.input()))
+    judged = on(plan(graph, "teflon-rocket"), 0, "teflon-rocket")
     assert (judged.verdict, judged.rule) == ("refused", "fusion")
     assert judged.reason.startswith("ADD only runs inside a CONV_2D or DEPTHWISE_CONV_2D of the NPU that makes")
+    assert judged.predicted_ns is None
+    with pytest.raises(InputError, match="op 0 ADD cannot run on teflon-rocket: ADD only runs inside"):
+        plan(graph, "teflon-rocket", force=("0=teflon-rocket",))
 
 
 def test_nobody_else_may_read_what_is_between() -> None:

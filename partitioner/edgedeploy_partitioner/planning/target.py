@@ -228,7 +228,7 @@ class Target:
                 f"{op.name} only runs inside a {' or '.join(fusion.into)} {whose} that makes an operand of it which "
                 "nobody else reads; there is none"
             )
-            return replace(candidate, verdict="refused", reason=reason, rule="fusion")
+            return replace(candidate, verdict="refused", reason=reason, rule="fusion", cost=None, variant=None)
         if fused is not None and candidate.cost is not None and fused.ns > candidate.cost.ns:
             fused = candidate.cost
         return replace(
