@@ -308,6 +308,8 @@ def test_an_unknown_verdict_may_be_assumed_or_forced(plan: Plan, graph: Graph, c
     unknown = handmade.edited(plan, lambda d: d["ops"][1]["candidates"][0].update(verdict="unknown"))
     assert codes(unknown, graph) == {"verdict"}
     assert check(handmade.edited(unknown, change), graph) == ()
+    refused = handmade.edited(plan, lambda d: d["ops"][1]["candidates"][0].update(verdict="refused"))
+    assert codes(handmade.edited(refused, change), graph) == {"verdict"}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from edgedeploy_partitioner.plan import OpEntry, Plan, from_json, to_json
 from edgedeploy_partitioner.planning import Request, partition
 from edgedeploy_profiles import load_board, load_core, load_kernels, load_runtime
 from edgedeploy_profiles.errors import ProfileError
-from edgedeploy_profiles.schema import Kernel, Kernels, Quantity, Variant
+from edgedeploy_profiles.schema import Fusion, Kernel, Kernels, Quantity, Variant
 
 RUNTIME = load_runtime("ai-edge-litert", "2.3.0")
 SCALE = Quantization((0.02,), (0,), 0)
@@ -166,6 +166,17 @@ def test_a_kernel_that_rounds_like_xnnpack_is_for_what_xnnpack_takes() -> None:
     assert judged[0].predicted_ns is None
     off = plan(chain("TANH"), kernels=rounding, xnnpack="off")
     assert [c.rule for c in op(off).candidates if c.backend == "neon"] == ["numerics"]
+
+
+def test_a_host_whose_kernel_rounds_like_xnnpack_is_one_only_where_xnnpack_takes_it() -> None:
+    host = manifest(name="host", numerics="xnnpack").kernels[0]
+    inside = manifest(ops=("EXP",), fusion=Fusion(("RELU", "TANH"), required=True, inputs=(0,))).kernels[0]
+    kernels = Kernels("edgedeploy.kernels/1", kernels=(structs.replace(host, ops=("RELU", "TANH")), inside))
+    rules = {
+        code: [c.rule for c in op(plan(chain(code, "EXP"), kernels=kernels), 1).candidates if c.backend == "neon"]
+        for code in ("RELU", "TANH")
+    }
+    assert rules == {"RELU": ["fusion"], "TANH": ["row"]}
 
 
 def test_a_slow_kernel_is_left_alone() -> None:

@@ -52,8 +52,9 @@ def _candidate(view: View, scope: Scope, entry: OpEntry, forced: tuple[str, ...]
     if candidate is None:
         yield Fault("candidate", f"{scope.name(entry.index)} runs on {where}, not one of its candidates")
         return
-    allowed = {"supported"} | ({"unknown"} if view.plan.inputs.options.assume_unknown == "supported" else set())
-    if candidate.verdict not in allowed and entry.backend not in forced and not _without_kernel(view, entry):
+    takes_unknown = view.plan.inputs.options.assume_unknown == "supported" or entry.backend in forced
+    allowed = {"supported", "unknown"} if takes_unknown else {"supported"}
+    if candidate.verdict not in allowed and not _without_kernel(view, entry):
         yield Fault("verdict", f"{scope.name(entry.index)} runs on {where}, which is {candidate.verdict}")
     if entry.fused_into is not None or candidate.fusion_required:
         yield from _fused(scope, entry, candidate)

@@ -266,8 +266,7 @@ class Target:
         return tuple(found)
 
     def _has_own_kernel(self, op: Op) -> bool:
-        table = self.neon_table
-        return table is not None and any(j.status != "refused" for j in verdicts(self.graph, op, table, SOC))
+        return any(candidate.verdict != "refused" for candidate in self._neon_candidates(op))
 
     @property
     def _npu_delegate(self) -> str | None:
