@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
@@ -28,12 +29,11 @@ from edgedeploy_profiles.schema import Kernel
 from support.userland import userland
 
 _IMAGE = ("1x40x40x64",)
-_BINS = ("1x4x2100x16",)
 SHAPES = {
     "STRIDED_SLICE": (*_IMAGE, "1x320x320x3"),
     "SOFTMAX": ("1x128x128x4", "1x40x40x16", *_IMAGE, "1x1000"),
     "LOG_SOFTMAX": ("1x128x128x4", "1x40x40x16", *_IMAGE, "1x40x80", "1x1000"),
-    "CONV_2D": _BINS,
+    "CONV_2D": ("1x4x2100x16",),
     "AVERAGE_POOL_2D": ("1x40x40x24", *_IMAGE),
     "MAX_POOL_2D": ("1x40x40x24", *_IMAGE),
     "RESIZE_BILINEAR": ("1x40x40x1", "1x40x40x3", "1x40x40x8", "1x40x40x24", *_IMAGE, "1x33x33x21x16"),
@@ -58,15 +58,21 @@ _TOLERANCE = 0.1
 
 
 def works(kernel: Kernel, manifest: Mapping[str, Kernel]) -> Iterator[Work]:
-    """Of a kernel that computes the op before too, that op by itself first."""
-    into = kernel.fusion.into if kernel.fusion else ()
-    for host in (host for host in manifest.values() if set(host.ops) & set(into)):
-        yield from (Work(host.name, "neon", host.ops[0], dtype, _BINS[0], "xnnpack") for dtype in kernel.dtypes)
     by_op = kernel.require.get("types_by_op", {})
     for op in kernel.ops:
         for dtype in by_op.get(op, kernel.dtypes):
             for shape in SHAPES.get(op, _IMAGE):
-                yield Work(kernel.name, "neon", op, dtype, shape, "xnnpack")
+                work = Work(kernel.name, "neon", op, dtype, shape, "xnnpack")
+                host = host_of(work, manifest)
+                yield from (work,) if host is None else (host, work)
+
+
+def host_of(work: Work, manifest: Mapping[str, Kernel]) -> Work | None:
+    """The op before by itself, of a kernel that computes that too."""
+    fusion = manifest[work.kernel].fusion
+    into = fusion.into if fusion else ()
+    hosts = ((kernel.name, op) for kernel in manifest.values() for op in kernel.ops if op in into)
+    return next((replace(work, kernel=name, op=op) for name, op in hosts), None)
 
 
 def main() -> int:
@@ -88,8 +94,10 @@ def main() -> int:
             found = count([*planned, *(() if options.kernels else BORDERS)], board, load_core(core))
             for row in found:
                 print(_line(row), flush=True)
-            for i, row in enumerate(found[: len(planned)]):
-                host = found[i - 1] if manifest[row.work.kernel].fusion else None
+            by_work = {row.work: row for row in found}
+            for row in found[: len(planned)]:
+                before = host_of(row.work, manifest)
+                host = None if before is None else by_work[before]
                 wrong += [f"{core}: {_name(row.work)}: {problem}" for problem in _problems(row, manifest, host)]
     except LookupError as error:
         sys.exit(f"benchmarks.kernels: {error}")
