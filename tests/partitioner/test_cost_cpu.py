@@ -39,7 +39,8 @@ def exact(threads: int = 1, bandwidth_gb_s: float = 1e6, efficiency: float = 0.5
     def rate(value: float) -> Rate:
         return Rate(value, "test")
 
-    ten = {kind: {"int8": rate(10), "float32": rate(4), "int16": rate(1)} for kind in ("conv", "depthwise")}
+    rates = {"int8": rate(10), "hybrid": rate(8), "float32": rate(4), "int16": rate(1)}
+    ten = dict.fromkeys(("conv", "depthwise"), rates)
     core = msgspec.structs.replace(
         load_core("cortex-a76"), ipc=rate(2), thread_efficiency=Quantity(efficiency, "test"),
         op_overhead_us={"xnnpack": Quantity(0, "test"), "builtin": Quantity(0, "test")},
@@ -94,6 +95,23 @@ def test_whole_tiles_of_results_are_made(kernel: str, dtype: str, wanted: int, m
     """100 pixels x 64 products for each result of a tile, 10 a cycle of int8 and 4 of floats."""
     products = 100 * 64 * made / (10 if dtype == "int8" else 4)
     assert exact().op(*conv(dtype, cout=wanted), kernel).ns == products + 100 * wanted * 5 / 2
+
+
+@pytest.mark.parametrize(("groups", "made"), [(1, 64), (4, 64), (8, 128), (64, 1024)])
+def test_each_group_of_a_convolution_has_tiles_of_its_own(groups: int, made: int) -> None:
+    shapes = [(1, 10, 10, 64), (64, 3, 3, 64 // groups), (64,)]
+    found = exact().op(*one_op("CONV_2D", shapes, (1, 10, 10, 64)), "xnnpack")
+    assert found.ns == 100 * 9 * (64 // groups) * made / 10 + 100 * 64 * 5 / 2
+
+
+@pytest.mark.parametrize(("side", "made"), [(1, 4), (3, 16)])
+def test_a_quantised_float_filter_has_other_tiles_than_a_product(side: int, made: int) -> None:
+    """As XNNPACK's instructions on an emulated A76: the same for 4 and 16 results of 3x3, not of 1x1."""
+    graph, op = one_op("CONV_2D", [(1, 10, 10, 64), (4, side, side, 64), (4,)], (1, 10, 10, 4), "float32")
+    tensors = list(graph.subgraphs[0].tensors)
+    tensors[1] = dataclasses.replace(tensors[1], dtype=DType.INT8)
+    hybrid = dataclasses.replace(graph, subgraphs=(dataclasses.replace(graph.subgraphs[0], tensors=tuple(tensors)),))
+    assert exact().op(hybrid, op, "xnnpack").ns == 100 * side * side * 64 * made / 8 + 100 * 4 * 5 / 2
 
 
 def test_other_ops_cost_instructions_per_output() -> None:

@@ -99,16 +99,21 @@ class CpuCost:
 
         Seen in the instructions of 1x1 convolutions of 64 channels with 1 to 64 results, ai-edge-litert 2.3.0 on
         emulated A53 and A76: XNNPACK's are the same from 1 to 16 results of int8; floats below a tile it takes two at
-        a time, at half the rate. The built-in kernels' (ruy) go in steps of 8.
+        a time, at half the rate. The built-in kernels' (ruy) go in steps of 8. Each group of a convolution has tiles
+        of its own: 3x3 of 64 channels takes XNNPACK more in 8 groups than in 4.
         """
         output = next(iter(_tensors(graph, op, op.outputs)), None)
         if op.code not in _TILED or output is None or not output.shape or output.shape[-1] < 1:
             return 1.0
-        results, tile = output.shape[-1], _RUY_RESULTS
-        if kernel == XNNPACK:
-            tile = self._tiles.products[_TILE_OF.get(arithmetic, "float32")].nr
-            if arithmetic in ("float32", "float16") and results < tile:
-                return min(tile, 2 * up(results, 2)) / results
+        results = output.shape[-1]
+        if kernel != XNNPACK:
+            return up(results, _RUY_RESULTS) / results
+        groups, is_product = _groups(graph, op)
+        results = max(results // groups, 1)
+        of = self._tiles.products if is_product else self._tiles.filters
+        tile = of[_TILE_OF.get(arithmetic, "float32")].nr
+        if arithmetic in ("float32", "float16") and results < tile:
+            return min(tile, 2 * up(results, 2)) / results
         return up(results, tile) / results
 
     def _mac_rate(self, kernel: str, op_class: str, dtype: str) -> Range:
@@ -137,6 +142,17 @@ class CpuCost:
 def _tensors(graph: Graph, op: Op, ids: tuple[int, ...]) -> tuple[Tensor, ...]:
     tensors = graph.subgraphs[op.subgraph].tensors
     return tuple(tensors[t] for t in ids if t >= 0)
+
+
+def _groups(graph: Graph, op: Op) -> tuple[int, bool]:
+    """Of a convolution; and whether the op is a product of two matrices, as a plain 1x1 convolution is."""
+    operands = [tensor.shape for tensor in _tensors(graph, op, op.inputs[:2])]
+    if op.code != "CONV_2D" or [len(shape) for shape in operands] != [4, 4]:
+        return 1, op.code != "TRANSPOSE_CONV"
+    data, weights = operands
+    groups = data[-1] // max(weights[-1], 1)
+    strides = {op.options.get(key, 1) for key in ("stride_w", "stride_h")}
+    return max(groups, 1), groups == 1 and weights[1:3] == (1, 1) and strides == {1}
 
 
 def _mac_class(op: Op) -> str:
