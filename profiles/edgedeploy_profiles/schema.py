@@ -205,12 +205,14 @@ class Kernel(Value, frozen=True):
     threaded: bool = False
     """Large ops are split over the threads."""
     fusion: Fusion | None = None
-    """For a kernel that computes the op before too."""
+    """For a kernel that computes the op before too, which makes its first input: it never computes its own op alone."""
 
     def __post_init__(self) -> None:
         for key in ("ops", "dtypes", "layouts", "variants"):
             if not getattr(self, key):
                 raise ValueError(f"{key}: expected at least one")
+        if self.fusion is not None and (self.fusion.required, self.fusion.inputs) != (True, (0,)):
+            raise ValueError("fusion: expected required = true and inputs = [0]")
         for name, variant in self.variants.items():
             if unknown := sorted(set(variant.isa) - set(ISA)):
                 raise ValueError(f"variants.{name}.isa: expected some of {', '.join(ISA)}, got {unknown[0]!r}")

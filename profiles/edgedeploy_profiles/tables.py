@@ -41,7 +41,7 @@ class Fusion(Value, frozen=True):
     """An op that can run inside the one that makes an operand of it, e.g. ADD inside CONV_2D.
 
     That is only possible in one segment, and where nobody else reads the tensor between the two. With ``required``
-    the op cannot run on the NPU in any other way.
+    the op cannot run there in any other way.
     """
 
     into: tuple[str, ...]

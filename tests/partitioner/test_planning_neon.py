@@ -215,6 +215,10 @@ def test_the_kernels_are_an_input_of_the_plan() -> None:
         ('schema = "edgedeploy.kernels/1"\n[[kernels]]\nname = "a"', "kernels[0].ops: missing"),
         ('schema = "edgedeploy.kernels/1"\nkernel = []', "kernel: unknown key"),
         (f"{EXAMPLE}isa = ['asimdd']\n", "variants.neon.isa: expected some of asimd, fp16"),
+        (
+            EXAMPLE.replace("[kernels.v", "fusion = { into = ['ABS'], inputs = [0] }\n[kernels.v") + "isa = []\n",
+            "fusion: expected required = true and inputs = [0]",
+        ),
     ],
 )
 def test_a_wrong_manifest_is_told_by_key(tmp_path: Path, text: str, said: str) -> None:

@@ -35,10 +35,10 @@ def slopes(*shape: int) -> Made:
     return single_op("PRELU", [image, T(shape)], [image])
 
 
-def mean(scale: float = 0.5, row: int = 4, results: int = 1, constant: bool = True) -> Made:
+def mean(scale: float = 0.5, row: int = 4, results: int = 1, constant: bool = True, biases: int = 1) -> Made:
     image = T((1, 2, 3, 4), scales=(1,))
     filters = T((1, 1, 1, row), constant=constant, scales=(scale,))
-    return single_op("CONV_2D", [image, filters, ints(0)], [T((1, 2, 3, results), scales=(1,))])
+    return single_op("CONV_2D", [image, filters, ints(*[0] * biases)], [T((1, 2, 3, results), scales=(1,))])
 
 
 def behind(code: str, dtype: str = "float16", sparse: bool = False) -> Made:
@@ -111,6 +111,7 @@ BOUNDARIES = [
         "weighted_mean", True, mean(), mean(results=2),
         "a filter of shape [1, 1, 1, 4] for [1, 2, 3, 4] to [1, 2, 3, 2]",
     ),
+    Boundary("weighted_mean", True, mean(), mean(biases=2), "a bias of shape [2]"),
     Boundary("weighted_mean", True, mean(), mean(constant=False), "a filter or bias that is computed"),
     Boundary(
         "unpacked_from", UNPACKED, behind("DEQUANTIZE"), behind("DEQUANTIZE", "int16"), "input 1 is made of int16"

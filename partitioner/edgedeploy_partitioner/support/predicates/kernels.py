@@ -161,6 +161,8 @@ def weighted_mean(case: Case) -> str | None:
         return "no image, no filter or no bias"
     if filters.shape != (1, 1, 1, data.shape[3]) or output.shape != (*data.shape[:3], 1):
         return f"a filter of shape {list(filters.shape)} for {list(data.shape)} to {list(output.shape)}"
+    if bias.elements != 1:
+        return f"a bias of shape {list(bias.shape)}"
     if not (case.is_constant(filters) and case.is_constant(bias)):
         return "a filter or bias that is computed"
     scales = [q.scales[0] for q in map(_quantization, (data, filters, output)) if q is not None]
