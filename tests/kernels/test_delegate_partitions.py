@@ -91,6 +91,36 @@ def test_subgraphs_of_a_loop_are_claimed_and_others_left_alone() -> None:
     assert same(ran.outputs, stock.outputs)
 
 
+def branches() -> bytes:
+    """y = relu(x) or -x, by a condition; then -y + y by a loop of three turns. Each branch and body reads its input."""
+    model = Model()
+    main, yes, no, again, turn = (model.subgraph(name) for name in ("main", "yes", "no", "again", "turn"))
+    flag, x, count = main.input((), "bool"), main.input(SHAPE), main.constant(np.array(0, np.int32))
+    y = main.apply("IF", [flag, x], SHAPE, then_subgraph_index=1, else_subgraph_index=2)
+    results = [main.tensor((), "int32"), main.tensor(SHAPE)]
+    main.op("WHILE", [count, y], results, cond_subgraph_index=3, body_subgraph_index=4)
+    main.outputs(results[1])
+    yes.outputs(yes.apply("RELU", [yes.input(SHAPE)], SHAPE))
+    no.outputs(no.apply("NEG", [no.input(SHAPE)], SHAPE))
+    i = again.input((), "int32")
+    again.input(SHAPE)
+    again.outputs(again.apply("LESS", [i, again.constant(np.array(3, np.int32))], (), "bool"))
+    i, z = turn.input((), "int32"), turn.input(SHAPE)
+    next_i = turn.apply("ADD", [i, turn.constant(np.array(1, np.int32))], (), "int32")
+    turn.outputs(next_i, turn.apply("ADD", [turn.apply("NEG", [z], SHAPE), z], SHAPE))
+    return model.build()
+
+
+@pytest.mark.parametrize("force", [("1:0=neon", "2:0=neon"), ("4:1-2=neon",), ("4:2=neon",)])
+def test_what_the_caller_lends_a_branch_or_a_body_is_read(force: tuple[str, ...]) -> None:
+    model = branches()
+    plan = planned(model, force=force, xnnpack="off")
+    jobs = [Job(model, p, xnnpack=False, runs=2, seed=seed) for seed in range(4) for p in (plan, None)]
+    ran = run(jobs)
+    assert [(r.error, "edgedeploy" in r.stderr) for r in ran] == [("", False)] * len(ran)
+    assert all(same(ours.outputs, stock.outputs) for ours, stock in zip(ran[::2], ran[1::2], strict=True))
+
+
 def test_any_number_of_threads_gives_the_same_bits() -> None:
     model = random_dag(77, 30, "float32")
     plan = scattered(model, "rpi5", 77, xnnpack="off")

@@ -4,6 +4,11 @@
 #include "../kernels/expect.h"
 #include "../kernels/reject.h"
 
+// Input of a branch or of a loop's body: the runtime points it to what the caller has, once this is prepared.
+static bool is_lent_later(const TfLiteTensor *tensor) {
+  return tensor->allocation_type == kTfLiteCustom && !tensor->data && !tensor->bytes;
+}
+
 bool ed_operand_describe(TfLiteContext *context, const ed_steps *steps, const ed_operand *operand, ed_tensor *tensor,
                          char *reason, size_t reason_bytes) {
   *tensor = (ed_tensor){.type = kTfLiteNoType};
@@ -21,7 +26,17 @@ bool ed_operand_describe(TfLiteContext *context, const ed_steps *steps, const ed
     tensor->data = steps->unpacked[operand->at].data;
   else if (from->allocation_type == kTfLiteMmapRo || from->allocation_type == kTfLitePersistentRo)
     tensor->data = from->data;
-  return ed_expect_sound(tensor, from->bytes, reason, reason_bytes);
+  size_t bytes = is_lent_later(from) ? ed_count(tensor) * ed_element_bytes(tensor->type) : from->bytes;
+  return ed_expect_sound(tensor, bytes, reason, reason_bytes);
+}
+
+bool ed_operand_is_there(const TfLiteContext *context, const ed_operand *operand) {
+  if (operand->home != ED_OUTSIDE) return true;
+  const TfLiteTensor *tensor = &context->tensors[operand->tensor];
+  if (tensor->allocation_type != kTfLiteCustom) return true;
+  size_t bytes = ed_element_bytes(tensor->type);
+  for (int i = 0; i < tensor->dims->size; i++) bytes *= (size_t)tensor->dims->data[i];
+  return tensor->bytes >= bytes && (tensor->data || !bytes);
 }
 
 void *ed_operand_address(TfLiteContext *context, const ed_steps *steps, const ed_operand *operand, char *inside) {

@@ -145,9 +145,18 @@ static int threads_for(const ed_job *job) {
   return threads > ED_MAX_THREADS ? ED_MAX_THREADS : (int)threads;
 }
 
+static bool is_all_there(const TfLiteContext *context, const ed_steps *steps) {
+  for (const ed_step *step = steps->steps; step < steps->steps + steps->count; step++) {
+    for (int k = 0; k < step->inputs_count + step->outputs_count; k++)
+      if (!ed_operand_is_there(context, &step->operands[k])) return false;
+  }
+  return true;
+}
+
 static TfLiteStatus invoke(TfLiteContext *context, TfLiteNode *node) {
   partition *self = node->user_data;
   ed_workshop *shop = &self->delegate->shop;
+  if (!is_all_there(context, &self->steps)) return ed_fail(context, "a tensor has no memory, or less than it needs");
   pthread_mutex_lock(&shop->running);
   ed_steps_copy_out(&self->steps, context);
   for (size_t i = 0; i < self->steps.count; i++) {
