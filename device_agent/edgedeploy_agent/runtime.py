@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 PACKAGES = {"ai-edge-litert": "ai_edge_litert", "tflite-runtime": "tflite_runtime"}
 """Distribution -> package, in the order of preference."""
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+"""``e_machine`` of ELF -> the kernel's word for it."""
 
 
 class Coverage(NamedTuple):
@@ -45,7 +48,22 @@ def interpreter_for(module: Any, path: str, *, threads: int, xnnpack: bool, dele
 
 def plan_delegate(module: Any, library: str, plan: str, report: str, threads: int) -> Any:
     """``libedgedeploy.so`` with a plan, as a delegate. Raises ValueError, OSError with what is wrong in a line."""
-    return module.load_delegate(library, {"plan": plan, "report": report, "threads": str(threads)})
+    try:
+        return module.load_delegate(library, {"plan": plan, "report": report, "threads": str(threads)})
+    except OSError:
+        machine, here = _built_for(library), os.uname().machine
+        if machine in (None, here):
+            raise
+        raise OSError(
+            f"libedgedeploy.so is for {machine}, and this machine is {here}: plan for the board that it runs on"
+        ) from None
+
+
+def _built_for(library: str) -> str | None:
+    """The architecture that a shared library is for, of which the loader says at most that there is no such file."""
+    with open(library, "rb") as file:
+        head = file.read(20)
+    return _MACHINES.get(int.from_bytes(head[18:20], "little")) if head.startswith(b"\x7fELF") else None
 
 
 class Entry:

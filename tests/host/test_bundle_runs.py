@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,20 @@ def test_what_the_library_refuses_is_a_model_that_failed(capsys: pytest.CaptureF
     assert "wrong checksum, the file is damaged; copy it again" in err
     assert len(err.splitlines()) == 1
     assert not [path for path in bundle.parent.iterdir() if path.name.startswith("edgedeploy-")]
+
+
+def test_a_library_for_another_machine_is_told(capsys: pytest.CaptureFixture[str], bundle: Path) -> None:
+    here = {62: "x86_64", 183: "aarch64"}
+    library = bundle / "libedgedeploy.so"
+    data = bytearray(library.read_bytes())
+    other = next(number for number in here if number != data[18])
+    data[18] = other
+    library.write_bytes(data)
+    for command in ("bench", "verify"):
+        code, out, err = run(capsys, command, bundle, "--on", "local")
+        assert (code, out) == (6, "")
+        assert f"libedgedeploy.so is for {here[other]}, and this machine is {os.uname().machine}" in err
+        assert "No such file" not in err
 
 
 def test_differences_from_the_plan_are_told() -> None:
