@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from edgedeploy.report.page import Style, render, text
 from edgedeploy.text import plural, printable, size
 from edgedeploy.trial import Trial, try_model
 from edgedeploy_partitioner.errors import InputError, NotDeployable
@@ -154,12 +155,20 @@ def as_json(
     }
 
 
-def as_text(name: str, how: How, found: Reordering, proof: Proof | None, written: Written | None) -> str:
-    return "".join(f"{line}\n" for line in (*_predicted(name, how, found), *_done(found, proof, written)))
+def as_text(
+    name: str, how: How, found: Reordering, proof: Proof | None, written: Written | None, style: Style | None = None
+) -> str:
+    """With a ``depth`` below zero only the model and the first entry point. The path is never folded."""
+    style = style or Style()
+    lines = [*_predicted(name, how, found), *_done(found, proof, written)]
+    if style.depth < 0:
+        return render(style, *map(text, lines[:2]))
+    path = f"wrote {printable(str(written.path))}\n" if written else ""
+    return render(style, *map(text, lines)) + path
 
 
 def _predicted(name: str, how: How, found: Reordering) -> Iterator[str]:
-    yield f"{printable(name)}, {how}"
+    yield f"{name}, {how}"
     several = len(found.subgraphs) > 1
     for entry in found.entries:
         where = f"subgraph {entry.subgraph} with what it runs: " if several else ""
@@ -172,8 +181,9 @@ def _predicted(name: str, how: How, found: Reordering) -> Iterator[str]:
 
 def _done(found: Reordering, proof: Proof | None, written: Written | None) -> Iterator[str]:
     if proof is not None:
-        measured = "" if proof.arena_bytes is None else f", arena {_sizes(proof.arena_bytes, proof.new_arena_bytes)}"
-        yield f"same outputs to the bit in {proof.runs} runs of {proof.runtime} on this machine{measured}"
+        yield f"same outputs to the bit in {proof.runs} runs of {proof.runtime} on this machine"
+        if proof.arena_bytes is not None:
+            yield f"arena there, as measured: {_sizes(proof.arena_bytes, proof.new_arena_bytes)}"
         if proof.different == 1:
             yield "all runs gave the same outputs, whatever the inputs: that proves little"
     if written is None:
@@ -181,7 +191,7 @@ def _done(found: Reordering, proof: Proof | None, written: Written | None) -> It
     else:
         changed = [each for each in found.subgraphs if each.is_changed]
         moved = sum(new != old for each in changed for new, old in enumerate(each.order))
-        yield f"wrote {printable(str(written.path))}: {moved} of {sum(len(e.order) for e in changed)} ops moved"
+        yield f"{moved} of {sum(len(e.order) for e in changed)} ops moved"
 
 
 def _change(before: int, after: int) -> str:

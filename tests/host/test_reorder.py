@@ -15,6 +15,7 @@ from msgspec import structs
 
 from edgedeploy import reorder
 from edgedeploy.__main__ import main
+from edgedeploy.report.page import Style
 from edgedeploy.trial import Trial, try_model
 from edgedeploy_partitioner.errors import NotDeployable
 from edgedeploy_partitioner.memory.reordering import reordering
@@ -91,7 +92,10 @@ def test_the_text_says_by_how_much(tmp_path: Path, capsys: pytest.CaptureFixture
     assert lines[0] == "model.tflite, ai-edge-litert 2.3.0 with XNNPACK, 1 thread"
     assert lines[1] == "arena 41.6 KiB -> 11.6 KiB (72.2 % less)"
     assert "same outputs to the bit in 3 runs of ai-edge-litert" in lines[3]
-    assert "wrote" in lines[4]
+    assert lines[4] == "arena there, as measured: 41.6 KiB -> 11.6 KiB"
+    assert lines[5].endswith("ops moved")
+    assert lines[6] == f"wrote {out}"
+    assert max(map(len, lines[:-1])) <= 80
     again, shown, _ = run(capsys, out, "-o", tmp_path / "third.tflite")
     assert (again, shown.splitlines()[-1]) == (0, "nothing to gain: no file written")
 
@@ -268,7 +272,18 @@ def test_an_arena_that_does_not_shrink_is_no_gain(tmp_path: Path) -> None:
     assert proof.arena_bytes == proof.new_arena_bytes == arranged.arena_bytes
     assert left_in(tmp_path) == ["model.tflite"]
     shown = reorder.as_text("m", HOW, found, proof, written)
-    assert "arena 41.6 KiB -> 41.6 KiB\nnothing to gain: no file written\n" in shown
+    assert "as measured: 41.6 KiB -> 41.6 KiB\nnothing to gain: no file written\n" in shown
+
+
+def test_a_long_line_is_folded(tmp_path: Path) -> None:
+    found = reordering(read_model(simple(tmp_path)), RUNTIME, xnnpack=False)
+    unsure = replace(found, subgraphs=tuple(replace(each, is_exact=False) for each in found.subgraphs))
+    shown = reorder.as_text(f"{'m' * 90}\n", HOW, unsure, None, None)
+    assert "not exact: an op's" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    brief = reorder.as_text("m" * 90, HOW, unsure, None, None, Style(depth=-1))
+    assert brief.startswith("m" * 80)
+    assert brief.splitlines()[-1].startswith("arena ")
 
 
 def test_another_runtime_is_not_measured(tmp_path: Path) -> None:

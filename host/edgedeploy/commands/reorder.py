@@ -38,6 +38,7 @@ def command(
     the exit code is 0 all the same.
     """
     from edgedeploy import api, output, reorder
+    from edgedeploy.report.page import style_for
     from edgedeploy_partitioner.memory.reordering import reordering
     from edgedeploy_partitioner.plan import Machine
 
@@ -53,6 +54,5 @@ def command(
     if as_json:
         output.emit_json(reorder.as_json(model.name, graph, how, found, proof, written))
     else:
-        text = reorder.as_text(model.name, how, found, proof, written)
-        output.emit("\n".join(text.splitlines()[:2]) + "\n" if quiet else text)
+        output.emit(reorder.as_text(model.name, how, found, proof, written, style_for(quiet=quiet)))
     return 0
