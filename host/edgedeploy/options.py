@@ -96,11 +96,12 @@ def _short(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def parse_limit(text: str | None) -> int | None:
+def parse_limit(text: str | None, option: str) -> int | None:
+    """The bytes that ``option`` was given, as its name is written on the command line."""
     try:
         return None if text is None else parse_size(text)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite file.", show_default=False)]

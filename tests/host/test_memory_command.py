@@ -45,6 +45,7 @@ def test_the_gate_works_in_a_shell_script(tmp_path: Path) -> None:
     assert (said, done.returncode) == (["fits", "no 1", "usage 2"], 1)
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["edgedeploy"] * 3
     assert f"({peak} bytes), 1 B (1 bytes) over the limit" in done.stderr
+    assert "Invalid value for --limit: not a size: 'nonsense'" in done.stderr
 
 
 @pytest.mark.parametrize("form", [("-q",), ("--json",), ()])

@@ -68,7 +68,7 @@ def command(
         "signature": signature,
         "input_shapes": o.parse_shapes(input_shape or ()),
     }
-    limit_bytes = o.parse_limit(limit)
+    limit_bytes = o.parse_limit(limit, "--limit")
     if html is not None:
         check_place(html)
     graph = api.read_model(model)

@@ -72,7 +72,7 @@ def command(
         "xnnpack": xnnpack.value,
         "threads": threads,
         "cpus": cpus,
-        "memory_limit_bytes": o.parse_limit(memory_limit),
+        "memory_limit_bytes": o.parse_limit(memory_limit, "--memory-limit"),
         "max_partitions": max_partitions,
         "force": tuple(force or ()),
         "forbid": tuple(forbid or ()),

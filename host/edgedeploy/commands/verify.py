@@ -63,7 +63,7 @@ def command(
         threads=threads or 0,
         cpus=cpus or "",
         deadline_s=deadline,
-        memory_bytes=o.parse_limit(memory_cap) or 0,
+        memory_bytes=o.parse_limit(memory_cap, "--memory-cap") or 0,
         wait=wait,
         signature=what.key,
         shapes=what.shapes,
