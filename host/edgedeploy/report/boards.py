@@ -33,7 +33,7 @@ def comparison(results: Mapping[str, Plan | PlanningError | ProfileError], style
         grid(rows, *COMPARED, indent=0),
         grid([(text((name, BAD)), text(str(error))) for name, error in failed.items()], *COMPARED[::6], indent=0),
         *_unrunnable(plans),
-        text(("NPU partitions; analytical estimates, not run on hardware; -v shows all", DIM)),
+        text(("NPU and C-kernel partitions; analytical estimates, not run on hardware; -v: all", DIM)),
     )
 
 

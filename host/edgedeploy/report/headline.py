@@ -125,7 +125,7 @@ def _memory(memory: Memory) -> tuple[str, list[Text]]:
         f" (from {size(low)}, no upper bound)" if top is None else f" ({size(low)} to {size(top)})" if low < top else ""
     )
     first = text((f"peak memory{', at least' if missing else ''}{high}", STRONG))
-    exact = "exact" if memory.arena_exact else "estimated"
+    exact = "exact" if memory.arena_exact else "modelled"
     parts = [
         f"{words} {size(value)}{f' ({exact})' if words == 'activation arena' else ''}"
         for value, words in known
