@@ -101,6 +101,8 @@ def test_from_nothing_to_ready_and_back(user: Account, server: Sshd, wheels: str
     assert user.types("device", "clean", "pi", "--json").json["removed"] == first.json["setup"]["folder"]
     assert stored(server) == []
     assert user.types("device", "remove", "pi").code == 0
+    kept = user.types("device", "remove", "local")
+    assert (kept.code, "'local' is this machine and always there" in kept.err) == (2, True)
     unknown = user.types("device", "show", "pi")
     assert (unknown.code, unknown.out) == (2, "")
     assert "no device 'pi'" in unknown.err

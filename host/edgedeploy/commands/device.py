@@ -234,8 +234,10 @@ def clean(name: Name, as_json: o.Json = False) -> int:
 def remove(name: Name, as_json: o.Json = False) -> int:
     """Forget a device. What was put on it stays there: 'clean' first."""
     from edgedeploy import output
-    from edgedeploy.devices.registry import user_registry
+    from edgedeploy.devices.registry import LOCAL, user_registry
 
+    if name == LOCAL:
+        raise typer.BadParameter(f"{LOCAL!r} is this machine and always there")
     registry = user_registry()
     device = registry.get(name)
     registry.remove(name)
