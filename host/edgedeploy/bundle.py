@@ -28,6 +28,7 @@ from edgedeploy_profiles import load_backend
 
 MANIFEST = "manifest.json"
 OWN_LIBRARY = edgedeploy_kernels.LIBRARY
+BUILD_LIBRARY = "in a clone of edgedeploy, make kernels && pip install ."
 LONGEST_PREFIX = 40
 """Characters of the folder's name that the temporary one beside it has, so that no longest name is too long."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
@@ -98,6 +99,12 @@ def missing_files(plan: Plan) -> tuple[str, ...]:
     """What a bundle needs besides the model and the plan: our library, the NPU's compiled parts, the CPU's kernels."""
     own = (OWN_LIBRARY,) if needs_library(plan) else ()
     return tuple(dict.fromkeys((*own, *_artifacts(plan), *unrunnable(plan))))
+
+
+def lacking(manifest: Manifest) -> str:
+    """What is missing, and how to build what this project builds."""
+    how = {OWN_LIBRARY: f"{OWN_LIBRARY} (to build it: {BUILD_LIBRARY})"}
+    return ", ".join(how.get(path, path) for path in manifest.missing)
 
 
 def needs_library(plan: Plan) -> bool:

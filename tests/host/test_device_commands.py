@@ -375,6 +375,8 @@ def test_an_ssh_agent_that_hangs_up_is_told(user: Account, tmp_path: Path, monke
 def test_a_doctor_finds_what_is_missing(user: Account, server: Sshd, wheels: str, key: Path, tmp_path: Path) -> None:
     healthy = user.types("doctor", "--json")
     assert (healthy.code, healthy.json["schema"]) == (0, "edgedeploy.doctor/1")
+    [library] = [check for check in healthy.json["checks"]["host"] if check["name"] == "library"]
+    assert library["ok"] or "make kernels" in library["fix"]
     add(user, server)
     assert "edgedeploy device setup pi" in user.types("doctor", "pi").out
     assert user.types("device", "setup", "pi", "--wheels", wheels, "-q").code == 0

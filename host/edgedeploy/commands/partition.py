@@ -145,11 +145,11 @@ def _gate(results: Results, checks: list[Gate]) -> int:
 def _write(plan: Plan, graph: Graph, folder: Path, overwrite: bool, quiet: bool) -> None:
     from edgedeploy import output
     from edgedeploy.api import shipped_model
-    from edgedeploy.bundle import write_bundle
+    from edgedeploy.bundle import lacking, write_bundle
 
     with output.stoppable():
         written = write_bundle(plan, shipped_model(plan, graph), folder, overwrite=overwrite)
-    if not quiet:
+    missing = lacking(written.manifest)
+    if missing or not quiet:
         state = "wrote" if written.changed else "already there:"
-        missing = f"; still missing: {', '.join(written.manifest.missing)}" if written.manifest.missing else ""
-        output.say(f"{state} {folder}{missing}")
+        output.say(f"{state} {folder}" + (f"; still missing: {missing}" if missing else ""))

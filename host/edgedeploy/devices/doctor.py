@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any, NamedTuple
 
+import edgedeploy_kernels
 from edgedeploy import user
+from edgedeploy.bundle import BUILD_LIBRARY, OWN_LIBRARY
 from edgedeploy.devices.details import details
 from edgedeploy.devices.probe import Facts, probe
 from edgedeploy.devices.reach import linked
@@ -41,6 +43,7 @@ def host(registry: Registry) -> Iterator[Check]:
     runtime, problem = installed_runtime()
     named = runtime and f"{runtime['name']} {runtime['version']}, for 'local'"
     yield Check("runtime", runtime is not None, named or problem)
+    yield _library()
     try:
         yield Check("pip", True, f"{' '.join(pip_command())}, gets wheels for devices")
     except LinkError as error:
@@ -50,6 +53,15 @@ def host(registry: Registry) -> Iterator[Check]:
     except LinkError as error:
         yield Check("devices", False, str(error))
     yield _keys()
+
+
+def _library() -> Check:
+    """Can bundles have the delegate that carries out their plans?"""
+    machines = ("aarch64", "x86_64")
+    lacks = [machine for machine in machines if edgedeploy_kernels.library(machine) is None]
+    if lacks:
+        return Check("library", None, f"no {OWN_LIBRARY} for {' and '.join(lacks)}, bundles lack it", BUILD_LIBRARY)
+    return Check("library", True, f"{OWN_LIBRARY} for {' and '.join(machines)}, for bundles")
 
 
 def _keys() -> Check:

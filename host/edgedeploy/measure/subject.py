@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgedeploy import api
-from edgedeploy.bundle import MANIFEST, OWN_LIBRARY, needs_library, read_manifest
+from edgedeploy.bundle import MANIFEST, OWN_LIBRARY, lacking, needs_library, read_manifest
 from edgedeploy.measure.errors import ModelFailed
 from edgedeploy.text import printable
 from edgedeploy_partitioner.errors import InputError, NotDeployable
@@ -69,9 +69,7 @@ def subject(
     if manifest is None:
         raise InputError(f"{printable(str(path))}: {MANIFEST} is missing or not of schema edgedeploy.bundle/1")
     if manifest.missing:
-        raise NotDeployable(
-            f"{printable(str(path))}: the bundle is not complete, missing: {', '.join(manifest.missing)}"
-        )
+        raise NotDeployable(f"{printable(str(path))}: the bundle is not complete, missing: {lacking(manifest)}")
     if not manifest.runnable:
         raise NotDeployable(f"{printable(str(path))}: the runtime does not take the model; its plan.json says why")
     file = path / "model.tflite"
