@@ -205,8 +205,9 @@ def test_segments_are_still_to_be_compiled() -> None:
 
 def test_the_dearest_ops_on_the_cpu_are_named_with_their_time() -> None:
     plan, graph = sample(["builtin"] * 4, ["ADD", "MUL", "ADD", "ADD"])
-    assert "op 0 ADD and 2 alike take 192 us of 276 us on the CPU; the NPU refuses them: replace" in _words_of(
-        plan, graph
+    assert (
+        "op 0 ADD and 2 alike take 192 us of 276 us on the CPU; the NPU refuses them, for the reason above: change"
+        in _words_of(plan, graph)
     )
     ops = tuple(
         replace(op, candidates=(replace(op.candidates[0], verdict="supported", predicted_ns=10**6),)) for op in plan.ops

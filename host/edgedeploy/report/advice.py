@@ -125,7 +125,8 @@ def dearest_fallback(plan: Plan) -> str | None:
     them = "them" if len(ops) > 1 else "it"
     if any(change.code == "quantise" for change in plan.advice):
         return told  # what to do about it is said there
-    return told + (f"; the NPU refuses {them}: replace {them} in the model" if refused else ", the most of any kind")
+    why = f"; the NPU refuses {them}, for the reason above: change or replace {them} in the model"
+    return told + (why if refused else ", the most of any kind")
 
 
 def compile_segments(plan: Plan) -> str | None:
