@@ -29,6 +29,7 @@ def test_the_planner_takes_both_ops_together(board: str) -> None:
     assert (softmax.kernel, softmax.fused_into) == ("softmax", None)
     assert (mean.kernel, mean.variant, mean.fused_into) == ("dfl", "neon", SOFTMAX)
     assert claims(plan) == [{SOFTMAX, MEAN}]
+    assert "dfl" not in {c.kernel for c in plan.ops[0].candidates}  # a convolution of no probabilities
     assert plan.memory.delegate_internal_bytes == 0  # the probabilities are nowhere
     assert check(plan, read_bytes(model)) == ()
     apart = planned(model, board, npu="none", kernels=SHIPPED, forbid=(f"{MEAN}=neon",))

@@ -34,6 +34,14 @@ def _producers(subgraph: Subgraph, op: Op, fusion: Fusion) -> Iterator[Op]:
         yield host
 
 
+def follows(graph: Graph, op: Op, fusion: Fusion) -> bool:
+    """Does ``op`` read what an op makes that ``fusion`` allows, whoever else reads it?"""
+    subgraph = graph.subgraphs[op.subgraph]
+    read = (t for i, t in enumerate(op.inputs) if i in (fusion.inputs or range(len(op.inputs))))
+    makers = (subgraph.producer.get(t) for t in read)
+    return any(maker is not None and subgraph.ops[maker].code in fusion.into for maker in makers)
+
+
 def companions(graph: Graph, op: Op, host: Op) -> tuple[int, ...]:
     """What must run with ``op`` for it to be fused into ``host``: the MUL that shares its operand."""
     subgraph = graph.subgraphs[op.subgraph]

@@ -15,7 +15,7 @@ from edgedeploy_partitioner.errors import InputError
 from edgedeploy_partitioner.model.graph import Graph, Op, Tensor
 from edgedeploy_partitioner.plan import XnnpackMode
 from edgedeploy_partitioner.planning.candidate import Candidate
-from edgedeploy_partitioner.planning.fusions import companions, hosts
+from edgedeploy_partitioner.planning.fusions import companions, follows, hosts
 from edgedeploy_partitioner.planning.request import Request, cpu_cost, stack_of
 from edgedeploy_partitioner.runtime.census import Found, Taken, kernel_of, stopper, xnnpack_claims
 from edgedeploy_partitioner.support.kernels import NEON, SOC, kernel_table
@@ -249,6 +249,8 @@ class Target:
             if judged.rule == NO_RULE:
                 continue
             kernel = self.neon.kernels[judged.kernel]
+            if kernel.fusion is not None and not follows(self.graph, op, kernel.fusion):
+                continue  # most convolutions have nothing to do with a kernel of two ops
             # What the plan computes is what the runtime does without it.
             if kernel.numerics == XNNPACK_KERNEL != self.cpu_kernel(op) and judged.status != "refused":
                 judged = replace(judged, status="refused", rule="numerics", reason=_OTHER_NUMERICS)
