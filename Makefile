@@ -77,7 +77,7 @@ board: $(DEV)  ## make the emulated arm64 board, and test on it
 	cd tests && ../$(BIN)/python -m support.userland
 	$(BIN)/python -m pytest -n auto -m board
 
-board-matrix: $(DEV)  ## the same with boards of Debian 11, 12 and 13: Python 3.9, 3.11 and 3.13
+board-matrix: $(DEV)  ## the same with boards of Debian 11 and 13 (Python 3.9, 3.13), and with the other TFLite runtimes
 	cd tests && ../$(BIN)/python -m support.userland --all
 	$(BIN)/python -m pytest -n auto -m board
 

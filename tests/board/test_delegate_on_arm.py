@@ -9,10 +9,14 @@ import edgedeploy_kernels
 from edgedeploy_profiles.load import load_core, load_kernels
 from support.delegates import Job, claims, library, planned, run, same, scattered
 from support.random_model import random_dag
+from support.runtimes import OTHERS
 from support.scenes import EXAMPLES, check_same_as_stock, check_with_xnnpack, example_scenes, random_scenes
 from support.userland import Userland
 
 pytestmark = pytest.mark.board
+
+NOT_STOCK = ("tflite-runtime", "tfmr_64x128.int8.tflite")
+"""Ends the process on emulated arm64 (SIGSEGV), with and without XNNPACK, and without our library too."""
 
 
 @pytest.mark.parametrize("core", ["cortex-a53", "cortex-a76"])
@@ -20,6 +24,18 @@ def test_plans_are_carried_out(board: Userland, core: str) -> None:
     runtime = board.runtime(load_core(core))
     check_same_as_stock(random_scenes(range(4000, 4012), runtime, xnnpack="off"), runtime)
     check_with_xnnpack(random_scenes(range(5000, 5006), runtime), runtime)
+
+
+@pytest.mark.parametrize("name", OTHERS, ids="-".join)
+def test_plans_are_carried_out_in_other_runtimes(board: Userland, name: tuple[str, str]) -> None:
+    try:
+        runtime = board.other(load_core("cortex-a76"), *name)
+    except LookupError as error:
+        pytest.skip(str(error))
+    check_same_as_stock(random_scenes(range(4000, 4012), runtime, xnnpack="off"), runtime)
+    check_with_xnnpack(random_scenes(range(5000, 5006), runtime), runtime)
+    scenes = [s for s in example_scenes("imx8mp", runtime) if (name[0], s.name) != NOT_STOCK]
+    check_same_as_stock(scenes, runtime)
 
 
 def test_examples_run_as_planned(board: Userland) -> None:

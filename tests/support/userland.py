@@ -21,7 +21,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msgspec import structs
@@ -30,6 +30,7 @@ from edgedeploy_partitioner.planning.request import cpu_cost
 from edgedeploy_profiles import board_names, load_board, load_core
 from edgedeploy_profiles.schema import Core
 from support.runtimes import AGENT, ROOT, Runtime
+from support.runtimes import OTHERS as OTHER_RUNTIMES
 
 _FOLDER = ROOT / ".board"
 CACHE = _FOLDER / "cache"
@@ -37,6 +38,7 @@ CACHE = _FOLDER / "cache"
 _CONSTRAINTS = ROOT / "constraints.txt"
 _QEMU = "qemu-aarch64-static"
 _CORES = 4  # that a board appears to have
+_WITH = {"tflite-runtime": ("numpy==1.26.4",)}  # the newest that it runs with
 _DEADLINE_S = 600  # of a step that downloads
 
 # The first row whose extensions a core has names the CPU that QEMU emulates for it.
@@ -92,6 +94,23 @@ class Userland:
         version = next(version for pinned, _, version in pins if pinned == name)
         environment = {"PYTHONPATH": str(AGENT), "PYTHONNOUSERSITE": "1"}
         return Runtime(name, version, "aarch64", _board_with(core), self.command(core), environment)
+
+    def other(self, core: Core, name: str, version: str, *, make: bool = False) -> Runtime:
+        """Another runtime than its own. Raises LookupError if it is not there and not to be made."""
+        folder = _FOLDER / f"{self.root.parent.name}-{name}-{version}"
+        if not make and not folder.exists():
+            raise LookupError(f"{name} {version} for the emulated board is not there: make board-matrix")
+
+        def unpack(into: Path) -> None:
+            _unpack(self.release, (f"{name}=={version}", *_WITH.get(name, ())), into, "--no-deps")
+            own = self.release.wheels[0].replace("-", "_")
+            if own not in {found.name for found in into.iterdir()}:  # the root has it, and it is asked for first
+                (into / own).mkdir()
+                (into / own / "__init__.py").write_text('raise ImportError("another runtime is wanted")\n')
+
+        here, runtime = _made_once(folder, unpack), self.runtime(core)
+        environment = {**runtime.environment, "PYTHONPATH": os.pathsep.join((str(here), str(AGENT)))}
+        return replace(runtime, name=name, version=version, environment=environment)
 
     def _seen_from(self, core: Core) -> Path:
         """The root as a program sees it: with files of /proc and /sys that say which cores there are.
@@ -152,7 +171,7 @@ def userland(release: Release = BOOKWORM, *, make: bool = True) -> Userland:
 
 
 def _make(release: Release, folder: Path) -> None:
-    root, wheels = folder / "root", folder / "wheels"
+    root = folder / "root"
     if not shutil.which("mmdebstrap"):
         raise LookupError("mmdebstrap is not installed: make system-deps")
     options = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man")]
@@ -161,16 +180,21 @@ def _make(release: Release, folder: Path) -> None:
         "mmdebstrap", "--quiet", "--arch=arm64", "--variant=extract", f"--include={','.join(release.packages)}",
         '--aptopt=Acquire::Languages "none"', *options, release.suite, str(root), scratch=folder,
     )  # fmt: skip
-    if not release.wheels:
-        return
+    if release.wheels:
+        packages = root / "usr" / "local" / "lib" / f"python{release.python}" / "dist-packages"
+        _unpack(release, release.wheels, packages, "--constraint", str(_CONSTRAINTS))
+
+
+def _unpack(release: Release, wanted: tuple[str, ...], packages: Path, *options: str) -> None:
+    """Wheels for ``release``: pip installs nothing for another machine's Python."""
+    wheels = packages.with_name(f"{packages.name}.wheels")
     python = str(Path(sys.base_prefix, "bin", "python3"))  # this environment need not have pip
     _run(
         python, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", str(wheels),
-        "--constraint", str(_CONSTRAINTS), "--python-version", release.python,
-        *(f"--platform={platform}" for platform in release.platforms), *release.wheels, scratch=folder,
+        *options, "--python-version", release.python,
+        *(f"--platform={platform}" for platform in release.platforms), *wanted, scratch=packages.parent,
     )  # fmt: skip
-    packages = root / "usr" / "local" / "lib" / f"python{release.python}" / "dist-packages"
-    for wheel in wheels.glob("*.whl"):  # pip installs nothing for another machine's Python
+    for wheel in wheels.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(packages)
     shutil.rmtree(wheels)
@@ -199,7 +223,11 @@ def _made_once(folder: Path, make: Callable[[Path], None]) -> Path:
 
 if __name__ == "__main__":
     try:
-        for wanted in (BOOKWORM, *(OTHERS if "--all" in sys.argv else ())):
-            print(userland(wanted).root)
+        print((board := userland()).root)
+        if "--all" in sys.argv:
+            for wanted in OTHERS:
+                print(userland(wanted).root)
+            for name, version in OTHER_RUNTIMES:
+                print(board.other(core_of("cortex-a76"), name, version, make=True).title)
     except LookupError as error:
         sys.exit(str(error))
