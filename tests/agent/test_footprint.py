@@ -89,3 +89,12 @@ def test_a_model_that_never_returns_is_ended_at_its_deadline(tmp_path: Path) -> 
     assert status == 1
     assert died["error"] == "SIGALRM"
     assert not kws["error"]
+
+
+def test_a_process_that_dies_after_it_answered_is_answered_for_once() -> None:
+    dying = "import os; from edgedeploy_agent import footprint; os._exit = lambda _: os.abort(); footprint.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", dying, str(KWS), str(KWS)], capture_output=True, timeout=60, check=True
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["error"] for answer in answers] == ["", ""]

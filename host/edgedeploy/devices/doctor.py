@@ -10,7 +10,7 @@ import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import edgedeploy_kernels
 from edgedeploy import user
@@ -24,6 +24,7 @@ from edgedeploy.devices.wheels import pip_command
 from edgedeploy.link import Link, LinkError
 from edgedeploy.text import plural, size
 from edgedeploy_agent.probe import installed_runtime
+from edgedeploy_partitioner.plan import Machine
 from edgedeploy_profiles import load_backend, load_board
 from edgedeploy_profiles.schema import Backend, Board
 
@@ -57,7 +58,7 @@ def host(registry: Registry) -> Iterator[Check]:
 
 def _library() -> Check:
     """Can bundles have the delegate that carries out their plans?"""
-    machines = ("aarch64", "x86_64")
+    machines: tuple[Machine, ...] = get_args(Machine)
     lacks = [machine for machine in machines if edgedeploy_kernels.library(machine) is None]
     if lacks:
         return Check("library", None, f"no {OWN_LIBRARY} for {' and '.join(lacks)}, bundles lack it", BUILD_LIBRARY)

@@ -21,11 +21,9 @@ def hosts(graph: Graph, op: Op, fusion: Fusion) -> tuple[Op, ...]:
 
 def _producers(subgraph: Subgraph, op: Op, fusion: Fusion) -> Iterator[Op]:
     results = set(subgraph.outputs)
-    for t in dict.fromkeys(t for i, t in enumerate(op.inputs) if i in (fusion.inputs or range(len(op.inputs)))):
-        maker = subgraph.producer.get(t)
-        if maker is None or t in results or subgraph.ops[maker].code not in fusion.into:
+    for t, host in _makers(subgraph, op, fusion):
+        if t in results:
             continue
-        host = subgraph.ops[maker]
         readers = set(subgraph.consumers.get(t, ())) - {op.index}
         if readers and readers != _gate(subgraph, op, t):
             continue
@@ -36,10 +34,15 @@ def _producers(subgraph: Subgraph, op: Op, fusion: Fusion) -> Iterator[Op]:
 
 def follows(graph: Graph, op: Op, fusion: Fusion) -> bool:
     """Does ``op`` read what an op makes that ``fusion`` allows, whoever else reads it?"""
-    subgraph = graph.subgraphs[op.subgraph]
-    read = (t for i, t in enumerate(op.inputs) if i in (fusion.inputs or range(len(op.inputs))))
-    makers = (subgraph.producer.get(t) for t in read)
-    return any(maker is not None and subgraph.ops[maker].code in fusion.into for maker in makers)
+    return any(_makers(graph.subgraphs[op.subgraph], op, fusion))
+
+
+def _makers(subgraph: Subgraph, op: Op, fusion: Fusion) -> Iterator[tuple[int, Op]]:
+    """Operands of ``op`` that ``fusion`` is about, each with the op that makes it, if that is one it allows."""
+    for t in dict.fromkeys(t for i, t in enumerate(op.inputs) if i in (fusion.inputs or range(len(op.inputs)))):
+        maker = subgraph.producer.get(t)
+        if maker is not None and subgraph.ops[maker].code in fusion.into:
+            yield t, subgraph.ops[maker]
 
 
 def companions(graph: Graph, op: Op, host: Op) -> tuple[int, ...]:
